@@ -38,7 +38,8 @@
     X(ROWS, 23, "rows beside convolutions are taken for images")                       \
     X(OPERANDS, 24, "rows of softmax and norms take scale, mask and residual on GPUs") \
     X(BRANCHES, 25, "convolutions of one image whose results are added become one")    \
-    X(VOLUMES, 26, "windows over volumes are taken for windows over images")
+    X(VOLUMES, 26, "windows over volumes are taken for windows over images")           \
+    X(SEGMENTS, 27, "steps before a value that decides on shapes are optimised as well")
 
 enum {
 #define DHOWI_OPTIMISATION_ENUM_(name, bit, text) DHOWI_OPTIMISE_##name = 1 << bit,

@@ -123,7 +123,8 @@ INLINE vec reciprocal(vec x) {
     return guess * (2.0f - x * guess);
 }
 
-INLINE vec silu(vec x) { return x * reciprocal(1.0f + exponential(-x)); }
+/* Of large negative x the reciprocal is next to 0, not 0. */
+INLINE vec silu(vec x) { return at_least(x, -88.0f) * reciprocal(1.0f + exponential(-x)); }
 
 /* Those that take longer than a call. */
 static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {

@@ -45,6 +45,25 @@ static int32_t reshaped(gen *g, const value *x, int64_t *shape) {
     return rank;
 }
 
+/* The same shape, which a run finds out from numbers that it has computed: what comes before them
+ * is a segment of its own. */
+static int computed_shape(gen *g, int32_t rank, const int64_t *shape) {
+    const int u = pick(g, 1, 6);
+    const int64_t none = 0, all = -1, one = 1, extents = rank;
+    if (u < 0 || value_count(val(g, u)) == 0) return -1;
+    const int64_t count = value_count(val(g, u));
+    const int flat[] = {u, new_ints(g, 1, &all)};
+    const int row = result(g, put(g, "Reshape", 2, flat), g->m->dtype, 1, &count, val(g, u)->bits);
+    if (row < 0) return -1;
+    node *n = put(g, "ArgMax", 1, &row);
+    set_int(n, "axis", 0);
+    const int at[] = {result(g, n, DHOW_I64, 1, &one, 1), new_ints(g, 1, &none)};
+    if (at[0] < 0) return -1;
+    const int zero[] = {result(g, put(g, "Mul", 2, at), DHOW_I64, 1, &one, 1),
+                        new_ints(g, rank, shape)};
+    return zero[0] < 0 ? -1 : result(g, put(g, "Add", 2, zero), DHOW_I64, 1, &extents, 1);
+}
+
 int reshape(gen *g) {
     const int v = pick(g, 0, 6);
     int64_t shape[DHOW_MAX_RANK], told[DHOW_MAX_RANK];
@@ -54,7 +73,8 @@ int reshape(gen *g) {
     memcpy(told, shape, sizeof told);
     if (one_in(g, 2)) told[below(g, rank)] = -1;
     if (val(g, v)->rank > 0 && told[0] == val(g, v)->shape[0] && one_in(g, 2)) told[0] = 0;
-    const int in[] = {v, new_ints(g, rank, told)};
+    const int in[] = {v, one_in(g, 4) ? computed_shape(g, rank, told) : new_ints(g, rank, told)};
+    if (in[1] < 0) return -1;
     return result(g, put(g, "Reshape", 2, in), g->m->dtype, rank, shape, val(g, v)->bits);
 }
 

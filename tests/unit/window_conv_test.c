@@ -36,9 +36,21 @@ typedef struct way {
     int64_t (*packed)(const window_job *job);
     void (*pack)(const window_job *job, const float *weight, float *packed);
     void (*part)(const window_job *job, int64_t part);
+    int64_t lanes; /* of the blocks that it can write; 0 for none */
 } way;
 
+/* Where channel k of a place of the first image is, in blocks or NHWC. */
+static int64_t place_of(const window_job *j, int64_t place, int64_t k, int64_t lanes) {
+    return place * j->pixel + k / lanes * j->vector + k % lanes;
+}
+
 static void expect_rows(const way *by, window_job *j, int64_t images) {
+    const int64_t image = j->out_height * j->out_width;
+    const int in_blocks = by->lanes > 0 && j->k % by->lanes == 0 && j->c != 1;
+    const int64_t lanes = by->lanes > 0 ? by->lanes : j->k;
+    j->pixel = in_blocks ? lanes : j->k;
+    j->vector = in_blocks ? image * lanes : lanes;
+    j->image = image * j->k;
     const int64_t places = images * j->out_height * j->out_width;
     float *x = numbers(images * j->height * j->width * j->c), *bias = numbers(j->k),
           *weight = numbers(j->k * j->c * j->kh * j->kw), *packed = numbers(by->packed(j)),
@@ -49,20 +61,20 @@ static void expect_rows(const way *by, window_job *j, int64_t images) {
     for (int64_t p = 0; p < images * j->out_height * window_parts(j); p++) by->part(j, p);
     for (int64_t i = 0; i < places * j->k; i++) {
         const int64_t k = i % j->k, w = i / j->k % j->out_width,
-                      h = i / j->k / j->out_width % j->out_height,
-                      n = i / j->k / j->out_width / j->out_height;
-        const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[i] : 0),
+                      h = i / j->k / j->out_width % j->out_height, n = i / j->k / image,
+                      at = n * j->image + place_of(j, i / j->k % image, k, lanes);
+        const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[at] : 0),
                      want = j->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
-        cr_assert_float_eq(y[i], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw),
+        cr_assert_float_eq(y[at], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw),
                            "k %d c %d %dx%d: element %d is %.9g, not %.9g", (int)j->k, (int)j->c,
-                           (int)j->kh, (int)j->kw, (int)i, y[i], want);
+                           (int)j->kh, (int)j->kw, (int)i, y[at], want);
     }
     free(x), free(bias), free(weight), free(packed), free(residual), free(y);
 }
 
 static void expect_all(const way *by) {
     static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}, {1, 20}},
-                         results[] = {1, 2, 3, 4, 8, 45};
+                         results[] = {1, 2, 3, 16, 8, 45};
     for (int i = 0; i < 6 * 4 * 8; i++) {
         const int64_t *window = windows[i / 6 % 4], how = i / 24;
         window_job j = {
@@ -85,14 +97,14 @@ static void expect_all(const way *by) {
 
 Test(window_conv, dots_equal_sums_in_double) {
     if (!__builtin_cpu_supports("avx512vl")) cr_skip_test("this processor has no AVX-512");
-    expect_all(&(way){dots_packed, dots_pack, dots_part});
+    expect_all(&(way){dots_packed, dots_pack, dots_part, 0});
 }
 
 Test(window_conv, tiles_equal_sums_in_double) {
     if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
-    expect_all(&(way){packed_by_tiles_v3, tiles_v3.pack, tiles_v3.part});
+    expect_all(&(way){packed_by_tiles_v3, tiles_v3.pack, tiles_v3.part, 8});
     if (__builtin_cpu_supports("avx512vl"))
-        expect_all(&(way){packed_by_tiles_v4, tiles_v4.pack, tiles_v4.part});
+        expect_all(&(way){packed_by_tiles_v4, tiles_v4.pack, tiles_v4.part, 16});
 }
 
 static double activated(uint32_t kind, double x) {
@@ -101,35 +113,49 @@ static double activated(uint32_t kind, double x) {
             return x / 2 * erfc(-x / sqrt(2));
         case DHOW_ACTIVATION_GELU_TANH:
             return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+        case DHOW_ACTIVATION_NONE:
+            return x;
+        case DHOW_ACTIVATION_RELU:
+            return fmax(x, 0);
+        case DHOW_ACTIVATION_CLIP:
+            return fmin(fmax(x, -2), 3);
         default:
             return x / (1 + exp(-x));
     }
 }
 
 static void expect_activations(activate_values *by) {
-    enum { MOST = 45 };
-    static const uint32_t kinds[] = {DHOW_ACTIVATION_GELU, DHOW_ACTIVATION_GELU_TANH,
-                                     DHOW_ACTIVATION_SILU};
-    for (int i = 0; i < 3 * MOST; i++) {
-        const int count = i / 3;
-        float values[MOST + 1], x[MOST];
-        for (int j = 0; j < count; j++)
-            x[j] = values[j] = (float)(j - 22) * (j % 7 == 0 ? 6.5f : 0.31f);
-        values[count] = 7;
-        by(values, count, kinds[i % 3]);
+    enum { MOST = 45, KINDS = 6 };
+    static const uint32_t kinds[KINDS] = {DHOW_ACTIVATION_GELU, DHOW_ACTIVATION_GELU_TANH,
+                                          DHOW_ACTIVATION_SILU, DHOW_ACTIVATION_NONE,
+                                          DHOW_ACTIVATION_RELU, DHOW_ACTIVATION_CLIP};
+    for (int i = 0; i < 2 * KINDS * MOST; i++) {
+        const int count = i / KINDS / 2, adds = i / KINDS % 2;
+        const cpu_activation a = {kinds[i % KINDS], -2, 3};
+        float values[MOST + 1], x[MOST], residual[MOST];
         for (int j = 0; j < count; j++) {
-            const double want = activated(kinds[i % 3], x[j]);
-            cr_assert_float_eq(
-                values[j], want,
-                (kinds[i % 3] == DHOW_ACTIVATION_SILU ? 1e-36 : 5e-7) + 4e-7 * fabs(want),
-                "%d of %d: f(%g) is %.9g, not %.9g", j, count, x[j], values[j], want);
+            x[j] = values[j] = (float)(j - 22) * (j % 7 == 0 ? 6.5f : 0.31f);
+            residual[j] = (float)(j % 5) * 0.75f;
+            if (adds) x[j] += residual[j];
+        }
+        values[count] = 7;
+        by(values, adds ? residual : NULL, count, &a);
+        for (int j = 0; j < count; j++) {
+            const double want = activated(a.kind, x[j]);
+            cr_assert_float_eq(values[j], want,
+                               (a.kind == DHOW_ACTIVATION_SILU ? 1e-36 : 5e-7) + 4e-7 * fabs(want),
+                               "%d of %d: f(%g) is %.9g, not %.9g", j, count, x[j], values[j],
+                               want);
         }
         cr_assert_eq(values[count], 7, "nothing is written beyond %d", count);
     }
     for (int k = 0; k < 3; k++) {
-        float odd[] = {NAN, INFINITY, 0.0f};
-        by(odd, 3, kinds[k]);
+        const cpu_activation a = {kinds[k], 0, 0};
+        float odd[] = {NAN, INFINITY, 0.0f, -INFINITY, -3e38f};
+        by(odd, NULL, 5, &a);
         cr_assert(isnan(odd[0]) && odd[1] == INFINITY && odd[2] == 0.0f, "%u", kinds[k]);
+        cr_assert(fabsf(odd[3]) < 1e-30f && fabsf(odd[4]) < 1e-30f, "%u: %g %g", kinds[k], odd[3],
+                  odd[4]);
     }
 }
 

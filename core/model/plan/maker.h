@@ -41,6 +41,9 @@ dhow_status dhowi_check_lengths(const dhowi_maker *k);
 
 /* The items of all outputs, in order. */
 dhow_status dhowi_find_results(dhowi_maker *k);
+/* In their place what is read when a segment has ended: by nodes from this one on, and the wanted
+ * item. */
+dhow_status dhowi_find_read(dhowi_maker *k, uint32_t first_node);
 /* The buffer of an output becomes the caller's tensor where it is that and nothing else. */
 dhow_status dhowi_bind_output(dhowi_maker *k, uint32_t i, uint32_t first_step);
 /* The caller's tensors for the results, made where there are none. */

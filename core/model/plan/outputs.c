@@ -2,6 +2,7 @@
  *
  * The outputs of a plan: where results lie, and the caller's tensors for them.
  */
+#include "base/errors/planted.h"
 #include "base/memory/alloc.h"
 #include "base/memory/array.h"
 #include "model/plan/maker.h"
@@ -40,6 +41,44 @@ dhow_status dhowi_find_results(dhowi_maker *k) {
     return k->plan->outputs != NULL && k->plan->in_place != NULL ? DHOW_OK
                                                                  : dhowi_fail_memory("plan");
 }
+
+/* ---- what later segments read ---- */
+
+/* With what belongs to it: an operator may read that in its place. */
+static dhow_status add_live(dhowi_lowering *b, int32_t ref) {
+    if (ref < 0) return DHOW_OK;
+    DHOWI_TRY(add_result(b, ref));
+    const dhowi_item *item = &b->items[ref];
+    const int32_t beside[] = {item->twin - 1, item->codes - 1, item->zero - 1, item->scale - 1,
+                              item->padding != 0 ? b->paddings[item->padding - 1].of : -1};
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (beside[i] >= 0) DHOWI_TRY(add_result(b, beside[i]));
+    return DHOW_OK;
+}
+
+static dhow_status add_read(dhowi_maker *k, const dhowi_subgraph *g, uint32_t first) {
+    for (uint32_t i = first; i < g->node_count; i++) {
+        const dhowi_node *n = &g->nodes[i];
+        for (uint32_t j = 0; j < n->in_count; j++)
+            if (!DHOWI_GUARD(read_after_the_segment, n->in[j] < 0))
+                DHOWI_TRY(add_live(k->b, k->b->refs[n->in[j]]));
+        for (int j = 0; j < 2; j++)
+            if (n->branch[j] != NULL) DHOWI_TRY(add_read(k, n->branch[j], 0));
+    }
+    for (uint32_t i = 0; i < g->output_count; i++)
+        DHOWI_TRY(add_live(k->b, k->b->refs[g->outputs[i]]));
+    return DHOW_OK;
+}
+
+dhow_status dhowi_find_read(dhowi_maker *k, uint32_t first_node) {
+    DHOWI_TRY(add_live(k->b, k->b->wanted));
+    DHOWI_TRY(add_read(k, &k->m->graph, first_node));
+    for (uint32_t i = 0; i < k->m->output_count; i++)
+        DHOWI_TRY(add_live(k->b, k->b->refs[k->m->outputs[i]]));
+    return DHOW_OK;
+}
+
+/* ---- outputs ---- */
 
 static const dhowi_node *node_of(const dhowi_lowering *b, const dhowi_subgraph *g, int32_t ref) {
     for (uint32_t i = 0; i < g->node_count; i++) {

@@ -25,8 +25,24 @@ static dhow_status take_values(dhowi_lowering *b, const dhowi_item *item) {
     return dhowi_fail_prefix(status, "%s", dhowi_node_text(b->node, text, sizeof text));
 }
 
-/* Ends the segment at the wanted item: runs what there is so far and reads it. */
-static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
+static dhow_status optimise(dhowi_lowering *b, uint32_t first_step) {
+    DHOWI_TRY(dhowi_fuse(b, first_step));
+    DHOWI_TRY(dhowi_join_codes(b, first_step));
+    return dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS) ? dhowi_use_blocks(b, first_step) : DHOW_OK;
+}
+
+/* Of a segment that others follow. In the middle of a loop its frame reads values, too. */
+static dhow_status optimise_segment(dhowi_maker *k, uint32_t node, uint32_t first_step) {
+    if (k->b->frames != NULL || !dhowi_optimises(DHOWI_OPTIMISE_SEGMENTS)) return DHOW_OK;
+    DHOWI_TRY(dhowi_find_read(k, node));
+    const dhow_status status = optimise(k->b, first_step);
+    k->b->result_count = 0;
+    return status;
+}
+
+/* Ends the segment at the wanted item, which a node needs: runs what there is so far and reads it.
+ */
+static dhow_status look_at_values(dhowi_maker *k, uint32_t node, uint32_t *first_step) {
     dhowi_lowering *b = k->b;
     dhowi_item *item = &b->items[b->wanted];
     dhowi_segment *seg;
@@ -39,6 +55,8 @@ static dhow_status look_at_values(dhowi_maker *k, uint32_t *first_step) {
         return DHOWI_NEEDS_VALUES;
     }
     DHOWI_TRY(take_values(b, item));
+    DHOWI_TRY(optimise_segment(k, node, *first_step));
+    item = &b->items[b->wanted];
     for (uint32_t i = 0; i < b->buffer_count; i++) b->buffers[i].kept = true;
     DHOWI_TRY(dhowi_close_segment(k, *first_step, &seg));
     *first_step = b->step_count;
@@ -63,7 +81,7 @@ static dhow_status lower_all(dhowi_maker *k, uint32_t *first_step) {
     for (uint32_t i = 0; i < g->node_count;) {
         dhow_status status = dhowi_lower_node(k->b, &g->nodes[i]);
         if (status == DHOWI_NEEDS_VALUES) {
-            DHOWI_TRY(look_at_values(k, first_step));
+            DHOWI_TRY(look_at_values(k, i, first_step));
             continue;
         }
         DHOWI_TRY(status);
@@ -78,9 +96,7 @@ static dhow_status make(dhowi_maker *k) {
     DHOWI_TRY(dhowi_plan_inputs(k));
     DHOWI_TRY(lower_all(k, &first_step));
     DHOWI_TRY(dhowi_find_results(k));
-    DHOWI_TRY(dhowi_fuse(k->b, first_step));
-    DHOWI_TRY(dhowi_join_codes(k->b, first_step));
-    if (dhowi_optimises(DHOWI_OPTIMISE_LAYOUTS)) DHOWI_TRY(dhowi_use_blocks(k->b, first_step));
+    DHOWI_TRY(optimise(k->b, first_step));
     dhowi_write_caches(k, first_step);
     for (uint32_t i = 0; i < k->b->result_count; i++)
         DHOWI_TRY(dhowi_bind_output(k, i, first_step));
