@@ -351,11 +351,11 @@ int pool(gen *g) {
     const int32_t axes = 1 + below(g, 3);
     const int x = image(g, axes);
     if (x < 0) return -1;
-    static const char *const ops[] = {"MaxPool", "MaxPool", "AveragePool", "LpPool"};
-    const char *op = ops[below(g, 4)];
+    static const char *const ops[] = {"MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"};
+    const char *op = ops[below(g, 5)];
     int64_t kernel[3], stride[3], dilation[3], pads[6],
         shape[5] = {val(g, x)->shape[0], val(g, x)->shape[1]};
-    const bool lp = strcmp(op, "LpPool") == 0, up = !lp && one_in(g, 3);
+    const bool lp = strcmp(op, "LpPool") == 0, up = !lp && one_in(g, 2);
     const bool volume = axes == 3 && strcmp(op, "MaxPool") == 0;
     for (int32_t i = 0; i < axes; i++) {
         const int64_t n = val(g, x)->shape[2 + i];
