@@ -65,7 +65,7 @@ static void expect_rows(const way *by, window_job *j, int64_t images) {
                       at = n * j->image + place_of(j, i / j->k % image, k, lanes);
         const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[at] : 0),
                      want = j->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
-        cr_assert_float_eq(y[at], want, 1e-5 + 6e-8 * (double)(j->c * j->kh * j->kw),
+        cr_assert_float_eq(y[at], want, 1e-5 + 1.2e-7 * (double)(j->c * j->kh * j->kw),
                            "k %d c %d %dx%d: element %d is %.9g, not %.9g", (int)j->k, (int)j->c,
                            (int)j->kh, (int)j->kw, (int)i, y[at], want);
     }
