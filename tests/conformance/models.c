@@ -190,36 +190,44 @@ static conform_result pools(conform_env *env, dhow_dtype dtype) {
 
 /* ---- weights of 4 bits ---- */
 
-/* Codes of a column by its blocks of 16, two a byte, and a scale each; the zero point is 8. */
-static conform_result nbits(conform_env *env, dhow_dtype dtype) {
-    enum { K = 48, COLUMNS = 37, BLOCK = 16, BLOCKS = K / BLOCK };
-    static const int64_t rows[] = {1, 5, 130}, codes[] = {COLUMNS, BLOCKS, BLOCK / 2};
-    static const int64_t scales[] = {COLUMNS * BLOCKS};
-    NEEDS_DTYPE(dtype);
+/* Codes of a column by its blocks, two a byte, and a scale each; the zero point is 8. */
+static conform_result nbits_of(conform_env *env, dhow_dtype dtype, int64_t depth, int64_t block) {
+    enum { COLUMNS = 37 };
+    static const int64_t rows[] = {1, 3, 5, 130};
+    const int64_t codes[] = {COLUMNS, depth / block, block / 2};
+    const int64_t scales[] = {COLUMNS * depth / block};
     conform_array b = conform_array_random(env, DHOW_U8, 3, codes, 0, 255, 5);
     conform_array s = conform_array_random(env, dtype, 1, scales, 0.25, 1, 6);
-    for (int i = 0; i < 3; i++) {
-        conform_array a = conform_array_random(env, dtype, 2, (int64_t[]){rows[i], K}, -1, 1, 4);
+    for (int i = 0; i < 4; i++) {
+        conform_array a =
+            conform_array_random(env, dtype, 2, (int64_t[]){rows[i], depth}, -1, 1, 4);
         conform_array want = conform_array_new(env, dtype, 2, (int64_t[]){rows[i], COLUMNS});
         for (int64_t y = 0; y < want.count; y++) {
-            for (int64_t k = 0; k < K; k++) {
-                const int64_t column = y % COLUMNS;
-                const int byte = (int)b.value[(column * K + k) / 2];
-                want.value[y] += a.value[y / COLUMNS * K + k] * s.value[(column * K + k) / BLOCK] *
+            for (int64_t k = 0; k < depth; k++) {
+                const int64_t at = y % COLUMNS * depth + k;
+                const int byte = (int)b.value[at / 2];
+                want.value[y] += a.value[y / COLUMNS * depth + k] * s.value[at / block] *
                                  (double)((k % 2 != 0 ? byte >> 4 : byte & 15) - 8);
             }
         }
         bytes node = node_of("MatMulNBits", "product", "a b c", "y");
         put_text(&node, 7, "com.microsoft");
-        add_int(&node, "K", K);
+        add_int(&node, "K", depth);
         add_int(&node, "N", COLUMNS);
         add_int(&node, "bits", 4);
-        add_int(&node, "block_size", BLOCK);
+        add_int(&node, "block_size", block);
         conform_tolerance t = near(dtype);
         t.absolute += t.relative * 64 + 1e-3;
         TRY(run_node(env, &node, &(one_node){{&a, &b, &s}, {&want}, t, "MatMulNBits"}));
     }
     return CONFORM_PASS;
+}
+
+/* Blocks that are shorter than 16 bytes of codes, and blocks of as many. */
+static conform_result nbits(conform_env *env, dhow_dtype dtype) {
+    NEEDS_DTYPE(dtype);
+    TRY(nbits_of(env, dtype, 48, 16));
+    return nbits_of(env, dtype, 160, 32);
 }
 
 /* ---- float8 ---- */

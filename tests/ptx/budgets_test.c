@@ -158,22 +158,22 @@ static void images(budgets *b, const real *r) {
     ptx_free(m);
 }
 
-/* One row and four by 64 rows of 1024 codes of 4 bits in blocks of 32: an element is two codes. */
+/* One row and four by rows of codes of 4 bits in blocks of 32: an element is two codes. */
 static void nbits(budgets *b, const real *r) {
-    enum { N = 64, K = 1024, BLOCKS = K / 32 };
     const element e = r->type;
     char name[64];
     ptx_module *m = ptx_load("nbits", r->name, 32, NULL);
     named(name, "matmul_nbits", r->name);
-#define NBITS(rows, shape)                                                                       \
-    MEASURE(b, MAY, m, name, shape, 20 * r->tolerance, IN(a, e, (rows)*K, 0),                    \
-            IN(w, U8, N * K / 2, 0), IN(scales, e, N * BLOCKS, 0),                               \
-            IN(zeros, U8, N * BLOCKS / 2, 0), IN(zero_numbers, e, N * BLOCKS, 0),                \
-            IN(bias, e, N, 0), OUT(c, e, (rows)*N, 0), INT64(m, rows), INT64(n, N), INT64(k, K), \
-            INT64(blocks, BLOCKS), INT32(shift, 5), INT32(bits, 4), INT32(zero_mode, 1),         \
-            INT32(bias_mode, 1))
-    NBITS(1, "1x64x1024");
-    NBITS(4, "4x64x1024");
+#define NBITS(d, shape, m_, n_, k_, slack)                                                \
+    MEASURE(b, d, m, name, shape, (slack)*r->tolerance, IN(a, e, (m_) * (k_), 0),         \
+            IN(w, U8, (n_) * (k_) / 2, 0), IN(scales, e, (n_) * (k_) / 32, 0),            \
+            IN(zeros, U8, (n_) * (k_) / 64, 0), IN(zero_numbers, e, (n_) * (k_) / 32, 0), \
+            IN(bias, e, n_, 0), OUT(c, e, (m_) * (n_), 0), INT64(m, m_), INT64(n, n_),    \
+            INT64(k, k_), INT64(blocks, (k_) / 32), INT32(shift, 5), INT32(bits, 4),      \
+            INT32(zero_mode, 1), INT32(bias_mode, 1))
+    NBITS(r->type == BF16 ? MAY : MUST, "1x64x1024", 1, 64, 1024, 20);
+    NBITS(MAY, "4x64x1024", 4, 64, 1024, 20);
+    NBITS(MUST, "1x512x4096", 1, 512, 4096, 400);
 #undef NBITS
     ptx_free(m);
 }

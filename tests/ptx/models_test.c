@@ -319,32 +319,32 @@ Test(ptx_models, sorting_is_that_of_the_cpu) {
     ptx_free(m);
 }
 
-/* Words on multiples of four bytes or not, rows of a on those of a share or not, blocks that are
- * filled or not, one row and a tile with one more. */
+/* Codes on multiples of 16 bytes, of four or of none, rows of a on those of a share or not, blocks
+ * that are filled or not, one row and a tile with one more, fewer and more codes than a group takes
+ * at once. */
 Test(ptx_models, weights_of_few_bits_are_multiplied_as_by_the_cpu) {
     static const struct {
         int m, n, k, shift, bits, zeros;
         size_t shift_of_codes, shift_of_a;
-    } cases[] = {{1, 19, 160, 5, 4, 1, 0, 0},
-                 {5, 9, 72, 4, 4, 0, 1, 0},
-                 {2, 11, 131, 6, 4, 2, 0, 1},
-                 {4, 8, 64, 5, 8, 1, 0, 0},
-                 {1, 3, 50, 4, 8, 2, 2, 1}};
-    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        const size_t t = i % 2;
+    } cases[] = {
+        {1, 19, 160, 5, 4, 1, 0, 0},  {2, 16, 1120, 5, 4, 0, 0, 0}, {4, 37, 352, 7, 4, 2, 0, 0},
+        {7, 18, 2080, 5, 4, 1, 0, 0}, {1, 7, 176, 4, 4, 1, 0, 0},   {5, 9, 72, 4, 4, 0, 1, 0},
+        {2, 11, 131, 6, 4, 2, 0, 1},  {4, 8, 64, 5, 8, 1, 0, 0},    {1, 3, 50, 4, 8, 2, 2, 1}};
+    for (size_t i = 0; i < 3 * sizeof cases / sizeof *cases; i++) {
+        const size_t t = i % 3;
         const element e = k_reals[t].type;
-        const int m = cases[i / 2].m, n = cases[i / 2].n, k = cases[i / 2].k,
-                  shift = cases[i / 2].shift, bits = cases[i / 2].bits, mode = cases[i / 2].zeros,
+        const int m = cases[i / 3].m, n = cases[i / 3].n, k = cases[i / 3].k,
+                  shift = cases[i / 3].shift, bits = cases[i / 3].bits, mode = cases[i / 3].zeros,
                   blocks = ((k - 1) >> shift) + 1;
         const size_t codes = (size_t)(n * (blocks << shift) * bits / 8),
                      zeros = (size_t)(n * ((blocks * bits + 7) / 8)), all = (size_t)(n * blocks);
         char name[64];
         ptx_module *module = ptx_load("nbits", k_reals[t].name, 32, NULL);
 #define WEIGHTS                                                                                    \
-    IN(w, U8, codes, cases[i / 2].shift_of_codes), IN(scales, e, all, 0), IN(zeros, U8, zeros, 0), \
+    IN(w, U8, codes, cases[i / 3].shift_of_codes), IN(scales, e, all, 0), IN(zeros, U8, zeros, 0), \
         IN(zero_numbers, e, all, 0)
         AS_CPU(module, named(name, sizeof name, "matmul_nbits", t), 2, 20 * k_reals[t].tolerance,
-               IN(a, e, (size_t)(m * k), cases[i / 2].shift_of_a), WEIGHTS,
+               IN(a, e, (size_t)(m * k), cases[i / 3].shift_of_a), WEIGHTS,
                IN(bias, e, (size_t)n, 0), OUT(c, e, (size_t)(m * n), 0), INT64(m, m), INT64(n, n),
                INT64(k, k), INT64(blocks, blocks), INT32(shift, shift), INT32(bits, bits),
                INT32(zero_mode, mode), INT32(bias_mode, mode % 2));
