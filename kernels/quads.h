@@ -35,7 +35,7 @@ typedef struct quad_weights {
 
 FN k_wide quad_codes(const quad_weights &q, const idx column, const idx at)
 {
-    return *(const k_wide *)(q.w + ((((column * q.blocks) << q.shift) + at) >> 1));
+    return *(const k_wide *)(q.w + ((column * q.blocks) << (q.shift - 1)) + (at >> 1));
 }
 #define LOW_CODES_f16 1 /* of bytes in the bits 0 to 3 */
 FN u32 first_codes(const u32 word)

@@ -12,7 +12,7 @@
 typedef struct real {
     const char *name, *bits; /* of floats, and of what moves them as bits */
     element type, type_bits;
-    double tolerance;
+    double tolerance, rounding;
 } real;
 
 /* MUST: the limit holds. */

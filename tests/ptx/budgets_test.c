@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5},
-                               {"f16", "u16", F16, U16, 4e-3},
-                               {"bf16", "u16", BF16, U16, 3.2e-2}};
+#include "nbits.h"
+
+static const real k_reals[] = {{"f32", "u32", F32, U32, 1e-5, 0x1p-24},
+                               {"f16", "u16", F16, U16, 4e-3, 0x1p-11},
+                               {"bf16", "u16", BF16, U16, 3.2e-2, 0x1p-8}};
 enum { REALS = sizeof k_reals / sizeof k_reals[0] };
 
 /* ---- kernels ---- */
@@ -164,16 +166,20 @@ static void nbits(budgets *b, const real *r) {
     char name[64];
     ptx_module *m = ptx_load("nbits", r->name, 32, NULL);
     named(name, "matmul_nbits", r->name);
-#define NBITS(d, shape, m_, n_, k_, slack)                                                \
-    MEASURE(b, d, m, name, shape, (slack)*r->tolerance, IN(a, e, (m_) * (k_), 0),         \
-            IN(w, U8, (n_) * (k_) / 2, 0), IN(scales, e, (n_) * (k_) / 32, 0),            \
-            IN(zeros, U8, (n_) * (k_) / 64, 0), IN(zero_numbers, e, (n_) * (k_) / 32, 0), \
-            IN(bias, e, n_, 0), OUT(c, e, (m_) * (n_), 0), INT64(m, m_), INT64(n, n_),    \
-            INT64(k, k_), INT64(blocks, (k_) / 32), INT32(shift, 5), INT32(bits, 4),      \
-            INT32(zero_mode, 1), INT32(bias_mode, 1))
-    NBITS(r->type == BF16 ? MAY : MUST, "1x64x1024", 1, 64, 1024, 20);
-    NBITS(MAY, "4x64x1024", 4, 64, 1024, 20);
-    NBITS(MUST, "1x512x4096", 1, 512, 4096, 400);
+#define NBITS(d, shape, m_, n_, k_)                                                           \
+    do {                                                                                      \
+        exact *results = nbits_exact(&(nbits_shape){e, m_, n_, k_, 5, 4, 1, 1});              \
+        MEASURE(b, d, m, name, shape, r->rounding, IN(a, e, (m_) * (k_), 0),                  \
+                IN(w, U8, (n_) * (k_) / 2, 0), IN(scales, e, (n_) * (k_) / 32, 0),            \
+                IN(zeros, U8, (n_) * (k_) / 64, 0), IN(zero_numbers, e, (n_) * (k_) / 32, 0), \
+                IN(bias, e, n_, 0), OUT_EXACT(c, e, (m_) * (n_), 0, results), INT64(m, m_),   \
+                INT64(n, n_), INT64(k, k_), INT64(blocks, (k_) / 32), INT32(shift, 5),        \
+                INT32(bits, 4), INT32(zero_mode, 1), INT32(bias_mode, 1));                    \
+        free(results);                                                                        \
+    } while (0)
+    NBITS(r->type == BF16 ? MAY : MUST, "1x64x1024", 1, 64, 1024);
+    NBITS(MAY, "4x64x1024", 4, 64, 1024);
+    NBITS(MUST, "1x512x4096", 1, 512, 4096);
 #undef NBITS
     ptx_free(m);
 }

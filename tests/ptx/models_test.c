@@ -4,14 +4,16 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "support.h"
+#include "nbits.h"
 
 static const struct {
     const char *name;
     element type;
-    double tolerance;
-} k_reals[] = {{"f32", F32, 1e-5}, {"f16", F16, 2e-3}, {"bf16", BF16, 1.6e-2}};
+    double tolerance, rounding;
+} k_reals[] = {
+    {"f32", F32, 1e-5, 0x1p-24}, {"f16", F16, 2e-3, 0x1p-11}, {"bf16", BF16, 1.6e-2, 0x1p-8}};
 
 static const char *named(char *name, size_t bytes, const char *operation, size_t t) {
     (void)snprintf(name, bytes, "%s_%s", operation, k_reals[t].name);
@@ -322,7 +324,7 @@ Test(ptx_models, sorting_is_that_of_the_cpu) {
 /* Codes on multiples of 16 bytes, of four or of none, rows of a on those of a share or not, blocks
  * that are filled or not, one row and a tile with one more, fewer and more codes than a group takes
  * at once. */
-Test(ptx_models, weights_of_few_bits_are_multiplied_as_by_the_cpu) {
+Test(ptx_models, weights_of_few_bits_are_multiplied_as_in_f64) {
     static const struct {
         int m, n, k, shift, bits, zeros;
         size_t shift_of_codes, shift_of_a;
@@ -338,21 +340,23 @@ Test(ptx_models, weights_of_few_bits_are_multiplied_as_by_the_cpu) {
                   blocks = ((k - 1) >> shift) + 1;
         const size_t codes = (size_t)(n * (blocks << shift) * bits / 8),
                      zeros = (size_t)(n * ((blocks * bits + 7) / 8)), all = (size_t)(n * blocks);
+        exact *results = nbits_exact(&(nbits_shape){e, m, n, k, shift, bits, mode, mode % 2});
         char name[64];
         ptx_module *module = ptx_load("nbits", k_reals[t].name, 32, NULL);
 #define WEIGHTS                                                                                    \
     IN(w, U8, codes, cases[i / 3].shift_of_codes), IN(scales, e, all, 0), IN(zeros, U8, zeros, 0), \
         IN(zero_numbers, e, all, 0)
-        AS_CPU(module, named(name, sizeof name, "matmul_nbits", t), 2, 20 * k_reals[t].tolerance,
+        AS_CPU(module, named(name, sizeof name, "matmul_nbits", t), 2, k_reals[t].rounding,
                IN(a, e, (size_t)(m * k), cases[i / 3].shift_of_a), WEIGHTS,
-               IN(bias, e, (size_t)n, 0), OUT(c, e, (size_t)(m * n), 0), INT64(m, m), INT64(n, n),
-               INT64(k, k), INT64(blocks, blocks), INT32(shift, shift), INT32(bits, bits),
-               INT32(zero_mode, mode), INT32(bias_mode, mode % 2));
+               IN(bias, e, (size_t)n, 0), OUT_EXACT(c, e, (size_t)(m * n), 0, results), INT64(m, m),
+               INT64(n, n), INT64(k, k), INT64(blocks, blocks), INT32(shift, shift),
+               INT32(bits, bits), INT32(zero_mode, mode), INT32(bias_mode, mode % 2));
         AS_CPU(module, named(name, sizeof name, "unpack_nbits", t), 2, k_reals[t].tolerance,
                WEIGHTS, OUT(y, e, (size_t)(n * k), 0), INT64(n, n), INT64(k, k),
                INT64(blocks, blocks), INT32(shift, shift), INT32(bits, bits),
                INT32(zero_mode, mode));
 #undef WEIGHTS
         ptx_free(module);
+        free(results);
     }
 }

@@ -142,6 +142,21 @@ static void fill(element type, void *base, size_t count, uint32_t state) {
     }
 }
 
+/* Arguments differ by their places. */
+static void fill_argument(element type, void *base, size_t count, size_t place) {
+    fill(type, base, count, 12345 + (uint32_t)place);
+}
+
+double *made_values(element type, size_t count, size_t place) {
+    double *values = malloc(count * sizeof *values);
+    void *made = malloc(count * k_bytes[type]);
+    cr_assert(values != NULL && made != NULL);
+    fill_argument(type, made, count, place);
+    for (size_t i = 0; i < count; i++) values[i] = element_at(type, made, i);
+    free(made);
+    return values;
+}
+
 typedef struct memory {
     void *blocks[MAX_ARGS]; /* what was allocated */
     void *at[MAX_ARGS];     /* what the kernel gets */
@@ -166,7 +181,7 @@ static void make_memory(memory *m, const arg *args, size_t count) {
         if (a->role == INPUT && a->value != NULL)
             memcpy(m->at[k], a->value, a->count * each);
         else if (a->role == INPUT)
-            fill(a->type, m->at[k], a->count, 12345 + (uint32_t)k);
+            fill_argument(a->type, m->at[k], a->count, k);
         m->list[m->list_count++] =
             (ptx_allocation){a->name, m->at[k], a->count * each, a->role == INPUT, NULL};
     }
@@ -190,12 +205,15 @@ static void launch(const ptx_module *module, const char *name, unsigned groups, 
 
 static bool is_same(const char *kernel, const arg *a, const void *got, const void *want,
                     double tolerance, char *why, size_t why_bytes) {
+    const exact *results = a->value;
     for (size_t i = 0; i < a->count; i++) {
-        const double g = element_at(a->type, got, i), w = element_at(a->type, want, i);
-        if ((isnan(g) && isnan(w)) || g == w || fabs(g - w) <= tolerance * (0.01 + fabs(w)))
-            continue;
-        (void)snprintf(why, why_bytes, "%s: %s[%zu] of %zu is %.9g, on the CPU %.9g", kernel,
-                       a->name, i, a->count, g, w);
+        const double g = element_at(a->type, got, i);
+        const double w = results != NULL ? results[i].value : element_at(a->type, want, i);
+        const double most = results != NULL ? tolerance * fabs(w) + 1e-6 * results[i].size
+                                            : tolerance * (0.01 + fabs(w));
+        if ((isnan(g) && isnan(w)) || g == w || fabs(g - w) <= most) continue;
+        (void)snprintf(why, why_bytes, "%s: %s[%zu] of %zu is %.9g, %s %.9g", kernel, a->name, i,
+                       a->count, g, results != NULL ? "in f64" : "on the CPU", w);
         return false;
     }
     return true;

@@ -16,7 +16,8 @@ typedef struct arg {
     enum { VALUE, INPUT, OUTPUT } role;
     element type;
     size_t count, shift;
-    const void *value;  /* VALUE: the number; INPUT: what to copy instead of made values */
+    const void *value;  /* VALUE: the number; INPUT: what to copy instead of made values; OUTPUT:
+                           `exact` results instead of the CPU's */
     size_t value_bytes; /* VALUE */
 } arg;
 
@@ -30,6 +31,17 @@ typedef struct arg {
     { #name, INPUT, type, count, shift, NULL, 0 }
 #define OUT(name, type, count, shift) \
     { #name, OUTPUT, type, count, shift, NULL, 0 }
+#define OUT_EXACT(name, type, count, shift, results) \
+    { #name, OUTPUT, type, count, shift, results, 0 }
+
+/* A sum in f64, and that of its terms' sizes: by 1e-6 of these it may differ, and by the tolerance
+ * of its value. */
+typedef struct exact {
+    double value, size;
+} exact;
+
+/* What the argument at `place` among others is made of. Ownership: the caller frees it. */
+double *made_values(element type, size_t count, size_t place);
 
 typedef struct dims {
     long long rank, shape[8], stride[3][8], offset[3];
