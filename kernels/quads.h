@@ -238,4 +238,7 @@ FN void multiply_quads(const quad_weights &q, const T *a, const T *bias, T *c, c
         }
     }
 }
+
+#undef KERNEL /* with the registers that two groups on a multiprocessor leave: compilers would rather spill some */
+#define KERNEL(name, args) extern "C" __global__ void __launch_bounds__(K_WG, 8 / sizeof(idx)) name args
 #endif

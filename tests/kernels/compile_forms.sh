@@ -70,7 +70,7 @@ cuda_arch() {
 
 cuda() { # all architectures for one type of each unit, and where tensor cores make another form; the oldest for all types
     case $1:$2 in
-    *:f32 | layout:u32 | attention:f16) for arch in 75 80 86 89 90 100 120; do cuda_arch "$1" "$2" "$arch" || return 1; done ;;
+    *:f32 | layout:u32 | attention:f16 | nbits:f16) for arch in 75 80 86 89 90 100 120; do cuda_arch "$1" "$2" "$arch" || return 1; done ;;
     *) cuda_arch "$1" "$2" 75 ;;
     esac
 }
