@@ -44,4 +44,4 @@ def test_digits_are_those_of_c(digits, device):
     accuracy, difference = example["predict"](dhow.device(device), digits)
     assert round(100 * accuracy, 2) == 99.17 and difference < 1e-3
     if device == "cpu:0":
-        assert difference < 1e-5
+        assert difference < 2e-5  # of logits up to 30 in f32; it depends on the width of the processor's vectors

@@ -144,7 +144,10 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     dhowi_code_columns c;
     int32_t zero;
     *out = -1;
-    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o)) return DHOW_OK;
+    /* Of two constants the CPU computes it, which may add up no bytes where the device does. */
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o) ||
+        dhowi_is_known(b, o.x))
+        return DHOW_OK;
     const int64_t k = o.q.shape[0], n = o.q.shape[1];
     if (k == 0 || n == 0 || k > MOST_ROWS) return DHOW_OK;
     DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
