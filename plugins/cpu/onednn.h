@@ -254,7 +254,19 @@ int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, oned
 int onednn_threads_enter(int threads);
 void onednn_threads_leave(int before);
 
-/* onednn_blas.c: what multiplies plain matrices of such extents; NULL where sgemm does. */
+/* ---- panel_products.c ---- */
+
+/* What multiplies plain matrices of such extents; NULL where sgemm does. */
 panels *cpu_panels(const cpu_device *device, int64_t m, int64_t n, int64_t k);
+void cpu_panels_run(panels *run, onednn_work *work, const dhow_blas_desc *d, const float *a,
+                    const float *b, float *c);
+
+/* What packs the constant b of a product, which then runs with bias, residual and activation; NULL
+ * where oneDNN's primitive does. */
+pack_panels *cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d);
+void cpu_panels_pack(pack_panels *pack, cpu_device *device, const dhow_blas_desc *d, const float *b,
+                     float *packed);
+void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, const float *packed,
+                    float *c, const float *bias, const float *residual);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * "dhow.blas/1" over oneDNN. A constant b is packed and goes with its bias, residual and activation
- * through the matmul primitive. On plain layouts, and where there is nothing to add, own products
- * by panels are as fast as its sgemm up to some size, which writes code for 36 ms before it begins.
- * sgemm has the larger ones, and those of two rows: what has to be added to so little is added
- * afterwards. Where bf16 is asked for inside f32 and the processor multiplies it, a
- * constant b is packed as bf16, once, and a becomes bf16 in the workspace. ReLU is left to the
- * host: oneDNN's loses NaN.
+ * through the matmul primitive, or with AVX2 alone through own panels. On plain layouts, and where
+ * there is nothing to add, own products by panels are as fast as its sgemm up to some size, which
+ * writes code for 36 ms before it begins. sgemm has the larger ones, and those of two rows: what
+ * has to be added to so little is added afterwards. Where bf16 is asked for inside f32 and the
+ * processor multiplies it, a constant b is packed as bf16, once, and a becomes bf16 in the
+ * workspace. ReLU is left to the host: oneDNN's loses NaN.
  */
 #include <string.h>
 
@@ -18,6 +18,7 @@ typedef struct blas_plan {
     dhow_blas_desc desc;
     const onednn_library *dnnl;
     int plain;              /* no primitive: by one row, by panels or by sgemm */
+    pack_panels *pack;      /* nor here: by panels of packed b, or NULL */
     int narrow;             /* a and b are multiplied as bf16 */
     uint64_t narrow_offset; /* of a in the workspace */
     int residual_index;
@@ -69,15 +70,13 @@ static dnnl_data_type_t type_of(int32_t dtype) {
                                : onednn_type(dtype);
 }
 
-enum { FEW_ROWS = 2 };
-
 static int fits_plain(const dhow_blas_desc *desc) {
     const int floats = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
                        desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
     const int bare =
         (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)) == 0 &&
         desc->activation == DHOW_ACTIVATION_NONE;
-    return floats && (bare || desc->m <= FEW_ROWS);
+    return floats && (bare || desc->m <= PANELS_FEW_ROWS);
 }
 
 typedef struct blas_mds {
@@ -251,6 +250,18 @@ static int32_t prepare(blas_plan *plan, dhow_error *err) {
     return onednn_work_prepare(&plan->work, err);
 }
 
+/* Another packing of another matrix is another form. */
+static dnnl_status_t prepare_panels(blas_plan *plan) {
+    const dhow_blas_desc *d = &plan->desc;
+    const dnnl_dims_t floats = {packed_panels(d->n, d->k)};
+    plan->packed_bytes = (uint64_t)floats[0] * sizeof(float);
+    dnnl_status_t status = matrix_md(&plan->plain_b, d, 1, d->k, d->n, d->ldb, 0,
+                                     (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0, dnnl_f32);
+    if (status == dnnl_success)
+        status = onednn_md_tagged(&plan->packed_b, 1, floats, dnnl_f32, dnnl_a);
+    return status;
+}
+
 static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan,
                               uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
                               dhow_error *err) {
@@ -268,12 +279,13 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
                         "oneDNN multiplies f32, bf16 and f16, and bytes with VNNI");
     }
     const int plain = fits_plain(desc);
+    pack_panels *pack = plain ? NULL : cpu_packs_panels(device, desc);
     if (desc->activation > (plain ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u follows a product",
                         desc->activation);
     }
     if ((desc->activation == DHOW_ACTIVATION_RELU || desc->activation == DHOW_ACTIVATION_CLIP) &&
-        !plain) {
+        !plain && !pack) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN, as clip does");
     }
@@ -289,6 +301,7 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->desc = *desc;
     plan->dnnl = dnnl;
     plan->plain = plain;
+    plan->pack = pack;
     plan->residual_index = -1;
     onednn_work_init(&plan->work, device,
                      (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
@@ -297,7 +310,11 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     if (plain) {
         if (one_row_of(device, desc)) plan->workspace_bytes = one_row_workspace(desc);
     } else {
-        const int32_t status = prepare(plan, err);
+        const dnnl_status_t described = pack ? prepare_panels(plan) : dnnl_success;
+        const int32_t status = described != dnnl_success
+                                   ? onednn_fail(err, "a matrix's description", described)
+                               : pack ? DHOW_OK
+                                      : prepare(plan, err);
         if (status != DHOW_OK) {
             blas_destroy(plan);
             return status;
@@ -313,6 +330,11 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
                          dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
+    if (plan->pack) {
+        cpu_panels_pack(plan->pack, plan->device, &plan->desc, onednn_address(b),
+                        onednn_address(packed));
+        return DHOW_OK;
+    }
     return onednn_reorder(plan->device, plan->plain_b, onednn_address(b), plan->packed_b,
                           onednn_address(packed), err);
 }
@@ -386,49 +408,6 @@ static void run_one_row(blas_plan *plan, one_row *run, const float *a, const flo
     onednn_work_end(&plan->work, &region);
 }
 
-/* Larger products are worth sgemm's caches and the time that it takes to write its code. */
-static const double MOST_BY_PANELS = 1 << 28; /* multiplications */
-
-panels *cpu_panels(const cpu_device *device, int64_t m, int64_t n, int64_t k) {
-    if (device->backend->panels == CPU_NEVER || m <= FEW_ROWS ||
-        (double)m * (double)n * (double)k > MOST_BY_PANELS)
-        return NULL;
-    return device->isa == CPU_ISA_V4 ? panels_v4 : device->isa == CPU_ISA_V3 ? panels_v3 : NULL;
-}
-
-/* A thread has some panels of an entry; rows are divided where there are few panels. */
-static void run_panels(blas_plan *plan, panels *run, const float *a, const float *b, float *c) {
-    enum { PARTS_PER_THREAD = 4, LEAST_ROWS = 24 };
-    const dhow_blas_desc *d = &plan->desc;
-    const int transpose_a = (d->flags & DHOW_BLAS_TRANSPOSE_A) != 0,
-              transpose_b = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0;
-    const cpu_region region = onednn_work_begin(&plan->work);
-    const int64_t across = (d->n + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
-                  wanted = (int64_t)region.threads * PARTS_PER_THREAD / (across * d->batch) + 1,
-                  rows = d->m / wanted > LEAST_ROWS ? (d->m + wanted - 1) / wanted : d->m,
-                  down = (d->m + rows - 1) / rows;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
-    for (int64_t part = 0; part < d->batch * down * across; part++) {
-        const int64_t i = part / (down * across), row = part / across % down * rows,
-                      column = part % across * PANEL_COLUMNS;
-        const panels_job job = {.m = d->m - row < rows ? d->m - row : rows,
-                                .n = d->n,
-                                .k = d->k,
-                                .a_row = transpose_a ? 1 : d->lda,
-                                .a_column = transpose_a ? d->lda : 1,
-                                .a = a + i * d->stride_a + row * (transpose_a ? 1 : d->lda),
-                                .b = b + i * d->stride_b,
-                                .b_row = transpose_b ? 1 : d->ldb,
-                                .b_column = transpose_b ? d->ldb : 1,
-                                .c = c + i * d->stride_c + row * d->ldc,
-                                .ldc = d->ldc,
-                                .alpha = d->alpha,
-                                .beta = d->beta};
-        run(&job, column, column + PANEL_COLUMNS < d->n ? column + PANEL_COLUMNS : d->n);
-    }
-    onednn_work_end(&plan->work, &region);
-}
-
 static int32_t run_plain(blas_plan *plan, const float *a, const float *b, float *c,
                          float *workspace, dhow_error *err) {
     const dhow_blas_desc *desc = &plan->desc;
@@ -439,7 +418,7 @@ static int32_t run_plain(blas_plan *plan, const float *a, const float *b, float 
     }
     panels *by_panels = cpu_panels(plan->device, desc->m, desc->n, desc->k);
     if (by_panels) {
-        run_panels(plan, by_panels, a, b, c);
+        cpu_panels_run(by_panels, &plan->work, desc, a, b, c);
         return DHOW_OK;
     }
     const char transpose_a = desc->flags & DHOW_BLAS_TRANSPOSE_A ? 'T' : 'N';
@@ -463,16 +442,19 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
                         dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
+    const float *row = plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
+                *added =
+                    plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
+    if (plan->pack) {
+        cpu_packed_run(&plan->work, &plan->desc, onednn_address(a), onednn_address(b),
+                       onednn_address(c), row, added);
+        return DHOW_OK;
+    }
     if (plan->plain) {
         const int32_t status =
             run_plain(plan, onednn_address(a), onednn_address(b), onednn_address(c),
                       plan->workspace_bytes > 0 ? onednn_address(workspace) : NULL, err);
-        if (status == DHOW_OK) {
-            finish_rows(
-                plan, onednn_address(c),
-                plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
-                plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL);
-        }
+        if (status == DHOW_OK) finish_rows(plan, onednn_address(c), row, added);
         return status;
     }
     void *addresses[ONEDNN_OPERANDS] = {onednn_address(a), onednn_address(b), onednn_address(c),

@@ -13,18 +13,41 @@ enum { DEPTH = 256, WIDTH = 2 * LANES, ROWS = LANES == 16 ? 12 : 6 };
 typedef struct panel {
     int64_t depth, columns; /* of WIDTH, those that are there */
     const float *b;
-    int64_t stride; /* floats from row to row of b */
+    int64_t stride;    /* floats from row to row of b */
+    const float *bias; /* of its columns; NULL, or added */
 } panel;
+
+/* Rows of floats that are added to a product, as many times as `times`. */
+typedef struct addend {
+    const float *rows;
+    int64_t stride;
+    float times;
+} addend;
 
 /* What of a row of c lies in vector number `h`. */
 INLINE int64_t there_of(const panel *p, int h) { return p->columns - h * LANES; }
 
+static __attribute__((noinline)) void copy_rows(const float *from, int64_t stride, float *to,
+                                                int64_t to_stride, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i++) to[r * to_stride + i] = from[r * stride + i];
+}
+
 /* Some rows of the columns of a panel, as so many vectors. */
-INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float *c, float keep,
+INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float *c, addend added,
                      const int rows, const int vectors) {
     const float *b = p->b;
     const int64_t row = j->a_row, column = j->a_column, stride = p->stride;
-    vec sums[ROWS][2] = {{{0}}};
+    const int whole = p->columns == vectors * LANES;
+    float edge[ROWS * WIDTH], *to = whole ? c : edge;
+    const int64_t to_row = whole ? j->ldc : WIDTH;
+    vec sums[ROWS][2], bias[2] = {{0}};
+    if (p->bias)
+        UNROLL for (int h = 0; h < vectors; h++) bias[h] =
+            load_part(p->bias + h * LANES, there_of(p, h));
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int h = 0; h < vectors; h++) sums[r][h] = bias[h];
+    }
     for (int64_t l = 0; l < p->depth; l++, a += column, b += stride) {
         vec beside[2];
         UNROLL for (int h = 0; h < vectors; h++) beside[h] = load(b + h * LANES);
@@ -33,20 +56,23 @@ INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float 
             UNROLL for (int h = 0; h < vectors; h++) sums[r][h] += beside[h] * x;
         }
     }
-    if (keep == 0 && j->alpha == 1 && p->columns == vectors * LANES) {
+    if (added.times != 0 && !whole) {
+        copy_rows(added.rows, added.stride, edge, WIDTH, rows, p->columns);
+        added.rows = edge;
+        added.stride = WIDTH;
+    }
+    if (added.times != 0 || j->alpha != 1) {
         UNROLL for (int r = 0; r < rows; r++) {
-            UNROLL for (int h = 0; h < vectors; h++) store(c + r * j->ldc + h * LANES, sums[r][h]);
+            UNROLL for (int h = 0; h < vectors; h++) {
+                const vec more = load(added.rows + r * added.stride + h * LANES);
+                sums[r][h] = sums[r][h] * j->alpha + more * added.times;
+            }
         }
-        return;
     }
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int h = 0; h < vectors; h++) {
-            float *to = c + r * j->ldc + h * LANES;
-            sums[r][h] *= j->alpha;
-            if (keep != 0) sums[r][h] += load_part(to, there_of(p, h)) * keep;
-            store_part(to, sums[r][h], there_of(p, h));
-        }
+        UNROLL for (int h = 0; h < vectors; h++) store(to + r * to_row + h * LANES, sums[r][h]);
     }
+    if (!whole) copy_rows(edge, WIDTH, c, j->ldc, rows, p->columns);
 }
 
 /* Rows `first`.. of b's columns at.., zeros beyond the last column. */
@@ -69,25 +95,32 @@ INLINE void pack(const panels_job *j, int64_t first, int64_t at, panel *p, float
     }
 }
 
-INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float *c, float keep,
+INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float *c, addend added,
                      const int vectors) {
     int64_t left = j->m;
-#define ROWS_AT_ONCE(rows)                                                       \
-    for (; left >= rows; left -= rows, a += rows * j->a_row, c += rows * j->ldc) \
-    add_tile(j, p, a, c, keep, rows, vectors)
-    ROWS_AT_ONCE(ROWS);
-    if (ROWS > 8) ROWS_AT_ONCE(8);
-    ROWS_AT_ONCE(4);
-    ROWS_AT_ONCE(1);
+#define ROWS_AT_ONCE(most)                                                         \
+    for (; left >= most; left -= most, a += most * j->a_row, c += most * j->ldc) { \
+        add_tile(j, p, a, c, added, most, vectors);                                \
+        added.rows += most * added.stride;                                         \
+    }
+    ROWS_AT_ONCE(ROWS)
+    if (ROWS > 8) ROWS_AT_ONCE(8)
+    ROWS_AT_ONCE(4)
+    ROWS_AT_ONCE(1)
 #undef ROWS_AT_ONCE
 }
 
-static void add_panel(const panels_job *j, const panel *p, int64_t first, int64_t at, float keep) {
+static void add_panel(const panels_job *j, const panel *p, int64_t first, int64_t at) {
+    static const float none[WIDTH];
     const float *a = j->a + first * j->a_column;
+    float *c = j->c + at;
+    const addend added = first != 0 ? (addend){c, j->ldc, 1}
+                         : j->added ? (addend){j->added + at, j->added_row, j->beta}
+                                    : (addend){none, 0, 0};
     if (p->columns > LANES) {
-        add_rows(j, p, a, j->c + at, keep, 2);
+        add_rows(j, p, a, c, added, 2);
     } else {
-        add_rows(j, p, a, j->c + at, keep, 1);
+        add_rows(j, p, a, c, added, 1);
     }
 }
 
@@ -97,16 +130,38 @@ INLINE int lies_well(const panels_job *j, const panel *p) {
     return j->b_column == 1 && p->columns % LANES == 0 && (j->m <= 2 * ROWS || j->k <= 32);
 }
 
+INLINE panel panel_of(const panels_job *j, int64_t end, int64_t at, int64_t l) {
+    return (panel){.depth = j->k - l < DEPTH ? j->k - l : DEPTH,
+                   .columns = end - at < WIDTH ? end - at : WIDTH,
+                   .b = j->b + l * j->b_row + at,
+                   .stride = j->b_row,
+                   .bias = j->bias && l == 0 ? j->bias + at : NULL};
+}
+
+/* What is read of a stays in the second cache while the panels pass by it. */
 void PANELS(const panels_job *j, int64_t first, int64_t end) {
     float room[DEPTH * WIDTH] __attribute__((aligned(64)));
-    for (int64_t at = first; at < end; at += WIDTH) {
-        for (int64_t l = 0; l < j->k; l += DEPTH) {
-            panel p = {.depth = j->k - l < DEPTH ? j->k - l : DEPTH,
-                       .columns = end - at < WIDTH ? end - at : WIDTH,
-                       .b = j->b + l * j->b_row + at,
-                       .stride = j->b_row};
-            if (!lies_well(j, &p)) pack(j, l, at, &p, room);
-            add_panel(j, &p, l, at, l == 0 ? j->beta : 1);
+    for (int64_t l = 0; l < j->k; l += DEPTH) {
+        for (int64_t at = first; at < end; at += WIDTH) {
+            panel p = panel_of(j, end, at, l);
+            if (j->packed) {
+                p.b = j->packed + at * j->k + l * WIDTH;
+                p.stride = WIDTH;
+            } else if (!lies_well(j, &p)) {
+                pack(j, l, at, &p, room);
+            }
+            add_panel(j, &p, l, at);
         }
     }
 }
+
+#ifdef PACK_PANELS
+void PACK_PANELS(const panels_job *j, int64_t first, int64_t end, float *packed) {
+    for (int64_t at = first; at < end; at += WIDTH) {
+        for (int64_t l = 0; l < j->k; l += DEPTH) {
+            panel p = panel_of(j, end, at, l);
+            pack(j, l, at, &p, packed + at * j->k + l * WIDTH);
+        }
+    }
+}
+#endif
