@@ -19,9 +19,9 @@ typedef enum cpu_when { CPU_NEVER, CPU_WHERE_IT_PAYS, CPU_ALWAYS } cpu_when;
 typedef struct cpu_backend {
     const dhow_host *host;
     int isa; /* CPU_ISA_*, the best that there is and DHOW_CPU_ISA allows */
-    /* DHOW_CPU_WINOGRAD, _DOTS, _TILES, _ACTIVATIONS, _ONE_ROW, _PANELS, _AFFINITY: 0, 1, or
-     * "always", for tests */
-    cpu_when winograd, dots, tiles, activations, one_row, panels, apart;
+    /* DHOW_CPU_WINOGRAD, _DOTS, _TILES, _ACTIVATIONS, _ONE_ROW, _PANELS, _BYTES, _AFFINITY: 0, 1,
+     * or "always", for tests */
+    cpu_when winograd, dots, tiles, activations, one_row, panels, bytes, apart;
 } cpu_backend;
 
 typedef struct cpu_kernel_object cpu_kernel_object;

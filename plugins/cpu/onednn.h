@@ -208,12 +208,20 @@ enum {
     DOTS_DILATED_FORM,
     TILES_FORM,
     NARROW_TILES_FORM,
+    BYTES_FORM,
+    BYTES_OF_COLUMNS_FORM,
     ONEDNN_FORMS
 };
 uint64_t onednn_form_of(cpu_device *device, onednn_md plain, onednn_md packed);
 
-/* Those of winograd_conv.c and windows_conv.c, which multiply without oneDNN. */
-extern const dhow_conv cpu_winograd, cpu_windows;
+/* Those of winograd_conv.c, windows_conv.c and bytes_conv.c, which multiply without oneDNN. */
+extern const dhow_conv cpu_winograd, cpu_windows, cpu_bytes;
+
+/* bytes_conv.c: a plan of cpu_bytes for a product of integers, whose b has a packing of its own. */
+int32_t cpu_bytes_product(cpu_device *device, const dhow_blas_desc *d, void **out_plan,
+                          uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
+                          dhow_error *err);
+void cpu_bytes_pack_columns(const void *plan, const void *b, void *packed);
 
 /* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
  * pairs of products as 16 bits, which saturate. */

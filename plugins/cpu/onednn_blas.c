@@ -19,6 +19,7 @@ typedef struct blas_plan {
     const onednn_library *dnnl;
     int plain;              /* no primitive: by one row, by panels or by sgemm */
     pack_panels *pack;      /* nor here: by panels of packed b, or NULL */
+    void *bytes;            /* a plan of cpu_bytes that does it all, or NULL */
     int narrow;             /* a and b are multiplied as bf16 */
     uint64_t narrow_offset; /* of a in the workspace */
     int residual_index;
@@ -33,6 +34,7 @@ static void blas_destroy(void *handle) {
     blas_plan *plan = handle;
     if (!plan) return;
     const dhow_host *host = plan->device->backend->host;
+    if (plan->bytes) cpu_bytes.destroy(plan->bytes);
     onednn_work_release(&plan->work);
     onednn_md_release(&plan->plain_b);
     onednn_md_release(&plan->packed_b);
@@ -262,6 +264,25 @@ static dnnl_status_t prepare_panels(blas_plan *plan) {
     return status;
 }
 
+/* Of bytes without VNNI. */
+static int32_t make_of_bytes(cpu_device *device, const dhow_blas_desc *desc, void **out_plan,
+                             uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
+                             dhow_error *err) {
+    const dhow_host *host = device->backend->host;
+    blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
+    memset(plan, 0, sizeof *plan);
+    plan->device = device;
+    const int32_t status =
+        cpu_bytes_product(device, desc, &plan->bytes, out_workspace_bytes, out_packed_bytes, err);
+    if (status == DHOW_OK) {
+        *out_plan = plan;
+    } else {
+        blas_destroy(plan);
+    }
+    return status;
+}
+
 static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **out_plan,
                               uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
                               dhow_error *err) {
@@ -272,11 +293,12 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
     const dnnl_data_type_t undef = dnnl_data_type_undef;
-    if (!(is_integer(desc) && onednn_adds_bytes(dnnl)) &&
+    if (is_integer(desc) && (device->backend->bytes == CPU_ALWAYS || !onednn_adds_bytes(dnnl)))
+        return make_of_bytes(device, desc, out_plan, out_workspace_bytes, out_packed_bytes, err);
+    if (!is_integer(desc) &&
         (onednn_type(desc->dtype_a) == undef || onednn_type(desc->dtype_b) == undef ||
          onednn_type(desc->dtype_c) == undef)) {
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
-                        "oneDNN multiplies f32, bf16 and f16, and bytes with VNNI");
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16, f16 and bytes");
     }
     const int plain = fits_plain(desc);
     pack_panels *pack = plain ? NULL : cpu_packs_panels(device, desc);
@@ -330,6 +352,10 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
                          dhow_error *err) {
     blas_plan *plan = handle;
     (void)stream;
+    if (plan->bytes) {
+        cpu_bytes_pack_columns(plan->bytes, onednn_address(b), onednn_address(packed));
+        return DHOW_OK;
+    }
     if (plan->pack) {
         cpu_panels_pack(plan->pack, plan->device, &plan->desc, onednn_address(b),
                         onednn_address(packed));
@@ -341,6 +367,7 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
 
 static uint64_t blas_packed_form(void *handle) {
     const blas_plan *plan = handle;
+    if (plan->bytes) return BYTES_OF_COLUMNS_FORM;
     return onednn_form_of(plan->device, plan->plain_b, plan->packed_b);
 }
 
@@ -441,6 +468,8 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
                         dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
                         dhow_error *err) {
     blas_plan *plan = handle;
+    if (plan->bytes)
+        return cpu_bytes.run(plan->bytes, stream, a, b, c, bias, residual, workspace, err);
     (void)stream;
     const float *row = plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
                 *added =

@@ -406,7 +406,14 @@ static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_pla
     int32_t status = DHOW_UNSUPPORTED;
     if (desc->src_activation != DHOW_ACTIVATION_NONE)
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "images are read as they are");
-    if (desc->dst_dtype != 0) return onednn_integers.plan(device, desc, out_plan, out_info, err);
+    if (desc->dst_dtype != 0) {
+        const int first = ((cpu_device *)device)->backend->bytes == CPU_ALWAYS;
+        const dhow_conv *const of_bytes[] = {first ? &cpu_bytes : &onednn_integers,
+                                             first ? &onednn_integers : &cpu_bytes};
+        for (int i = 0; i < 2 && status == DHOW_UNSUPPORTED; i++)
+            status = of_bytes[i]->plan(device, desc, out_plan, out_info, err);
+        return status;
+    }
     for (int i = 0; i < count && status == DHOW_UNSUPPORTED; i++)
         status = tables[i]->plan(device, desc, out_plan, out_info, err);
     return status;

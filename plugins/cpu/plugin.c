@@ -49,7 +49,7 @@ static int32_t read_isa(const dhow_host *host, int *out, dhow_error *err) {
 }
 
 static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_error *err) {
-    cpu_when winograd, dots, tiles, activations, one_row, panels, apart;
+    cpu_when winograd, dots, tiles, activations, one_row, panels, bytes, apart;
     int isa;
     *out_backend = NULL;
     int32_t status = read_isa(host, &isa, err);
@@ -59,6 +59,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ACTIVATIONS", &activations, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_ONE_ROW", &one_row, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_PANELS", &panels, err);
+    if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_BYTES", &bytes, err);
     if (status == DHOW_OK) status = read_when(host, "DHOW_CPU_AFFINITY", &apart, err);
     if (status != DHOW_OK) return status;
     cpu_backend *backend = host->alloc(host->user, sizeof *backend, 64);
@@ -71,6 +72,7 @@ static int32_t open_backend(const dhow_host *host, void **out_backend, dhow_erro
     backend->activations = activations;
     backend->one_row = one_row;
     backend->panels = panels;
+    backend->bytes = bytes;
     backend->apart = apart;
     *out_backend = backend;
     return DHOW_OK;

@@ -225,7 +225,7 @@ Test(onnx_quantised, a_residual_block_is_the_end_of_its_convolution) {
         dhow_model *model = run(&g, &n, r, &out);
         OK(dhow_tensor_read(out, values[way], sizeof values[way]));
         const int integers = count_steps(model, "conv2d_integer");
-        /* A processor without VNNI convolves in f32. */
+        /* A processor without AVX2 convolves in f32. */
         if (integers > 0) cr_expect_eq(count_steps(model, "map_codes"), 0);
         cr_expect(way == 0 || integers == 0);
         dhow_tensor_release(out);

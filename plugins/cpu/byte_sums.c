@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See byte_sums.h. LANES is given by the build.
+ */
+#include "byte_sums.h"
+
+#include <string.h>
+
+#include "vectors.h"
+
+enum { COLUMNS = BYTE_SUMS_COLUMNS, ROWS = BYTE_SUMS_ROWS };
+
+void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t count, int16_t *to) {
+    const __m256i zeros = _mm256_set1_epi16((int16_t)zero);
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        const __m256i wide = is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_sub_epi16(wide, zeros));
+    }
+    for (; i < count; i++) to[i] = (int16_t)((is_signed ? (int8_t)from[i] : from[i]) - zero);
+}
+
+/* ---- what is made of the sums ---- */
+
+/* 16 bytes or fewer as floats. */
+INLINE void load_bytes(const char *from, int is_signed, int64_t count, vec to[2]) {
+    char bytes[COLUMNS] = {0};
+    memcpy(bytes, from, (size_t)(count < COLUMNS ? count : COLUMNS));
+    for (int h = 0; h < 2; h++) {
+        const __m128i half = _mm_loadl_epi64((const __m128i *)(const void *)(bytes + h * LANES));
+        to[h] = (vec)_mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(half)
+                                                  : _mm256_cvtepu8_epi32(half));
+    }
+}
+
+/* To the nearest, the even one of two. */
+INLINE void store_bytes(char *to, const vec values[2], int is_signed, int64_t count) {
+    const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
+    __m256i whole[2];
+    for (int h = 0; h < 2; h++)
+        whole[h] = _mm256_cvtps_epi32((__m256)at_most(at_least(values[h], low), high));
+    const __m256i words =
+        _mm256_permute4x64_epi64(_mm256_packs_epi32(whole[0], whole[1]), 0xd8); /* in order */
+    const __m128i a = _mm256_castsi256_si128(words), b = _mm256_extracti128_si256(words, 1);
+    const __m128i bytes = is_signed ? _mm_packs_epi16(a, b) : _mm_packus_epi16(a, b);
+    if (count >= COLUMNS) {
+        _mm_storeu_si128((__m128i *)(void *)to, bytes);
+    } else {
+        char part[COLUMNS];
+        _mm_storeu_si128((__m128i *)(void *)part, bytes);
+        memcpy(to, part, (size_t)count);
+    }
+}
+
+INLINE void load_row(const float *from, int64_t count, vec to[2]) {
+    for (int h = 0; h < 2; h++) to[h] = load_part(from + h * LANES, count - h * LANES);
+}
+
+static void load_residual(const byte_sums_job *j, int64_t at, int64_t count, vec to[2]) {
+    if (j->residual_dtype == DHOW_F32) {
+        load_row((const float *)(const void *)j->residual + at, count, to);
+    } else {
+        load_bytes(j->residual + at, j->residual_dtype == DHOW_I8, count, to);
+    }
+}
+
+/* The operations of the tail, on results k.. of a row. */
+INLINE void end_row(const byte_sums_job *j, int64_t at, int64_t k, int64_t count, vec v[2]) {
+    for (uint32_t i = 0; i < j->tail_count; i++) {
+        const dhow_conv_tail *t = &j->tail[i];
+        const cpu_activation activation = {t->kind, t->alpha, t->beta};
+        vec other[2];
+        switch (t->kind) {
+            case DHOW_TAIL_LINEAR:
+                for (int h = 0; h < 2; h++) v[h] = v[h] * t->alpha + t->beta;
+                break;
+            case DHOW_TAIL_ROUND:
+                for (int h = 0; h < 2; h++)
+                    v[h] = (vec)_mm256_round_ps((__m256)v[h],
+                                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+                break;
+            case DHOW_TAIL_RESIDUAL:
+                load_residual(j, at, count, other);
+                for (int h = 0; h < 2; h++) v[h] += other[h];
+                break;
+            case DHOW_TAIL_MULTIPLY:
+                load_row(j->bias + t->row * j->table + k, count, other);
+                for (int h = 0; h < 2; h++) v[h] *= other[h];
+                break;
+            case DHOW_TAIL_ADD:
+                load_row(j->bias + t->row * j->table + k, count, other);
+                for (int h = 0; h < 2; h++) v[h] += other[h];
+                break;
+            default:
+                for (int h = 0; h < 2; h++) v[h] = activate(v[h], &activation);
+                break;
+        }
+    }
+}
+
+static __attribute__((noinline)) void end_rows(const byte_sums_job *j, __m256i sums[ROWS][2],
+                                               int64_t row, int rows, int64_t k, int64_t count) {
+    vec shift[2] = {{0}}, scale[2] = {{0}};
+    if (j->bias) {
+        load_row(j->bias + k, count, shift);
+        load_row(j->bias + j->table + k, count, scale);
+    }
+    for (int r = 0; r < rows; r++) {
+        const int64_t at = (row + r) * j->stride + k;
+        float *to = (float *)(void *)j->y + at;
+        vec v[2];
+        if (!j->bias) { /* as they are */
+            for (int h = 0; h < 2; h++)
+                store_part(to + h * LANES, (vec)sums[r][h], count - h * LANES);
+            continue;
+        }
+        for (int h = 0; h < 2; h++)
+            v[h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
+        end_row(j, at, k, count, v);
+        if (j->dst_dtype == DHOW_F32) {
+            for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[h], count - h * LANES);
+        } else {
+            store_bytes(j->y + at, v, j->dst_dtype == DHOW_I8, count);
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+INLINE __m256i weights_at(const int16_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+INLINE void add_tile(const byte_sums_job *j, const int16_t *packed, int64_t row, const int rows,
+                     int64_t k, int64_t count) {
+    const int64_t length = 2 * j->pairs;
+    const int16_t *x = j->rows + row * length;
+    __m256i sums[ROWS][2];
+    UNROLL for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+    for (int64_t p = 0; p < length; p += 2, packed += 2 * COLUMNS) {
+        const __m256i a = weights_at(packed), b = weights_at(packed + COLUMNS);
+        UNROLL for (int r = 0; r < rows; r++) {
+            int32_t pair;
+            memcpy(&pair, x + r * length + p, sizeof pair);
+            const __m256i all_pair = _mm256_set1_epi32(pair);
+            sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(all_pair, a));
+            sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(all_pair, b));
+        }
+    }
+    __m256i ended[ROWS][2]; /* sums stay in registers, as no other function has their address */
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int h = 0; h < 2; h++) ended[r][h] = sums[r][h];
+    }
+    end_rows(j, ended, row, rows, k, count);
+}
+
+void byte_sums_v3(const byte_sums_job *j, int64_t first, int64_t end) {
+    for (int64_t k = first; k < end; k += COLUMNS) {
+        const int16_t *packed = j->packed + k * 2 * j->pairs;
+        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
+        int64_t row = 0;
+        for (; row + ROWS <= j->count; row += ROWS) add_tile(j, packed, row, ROWS, k, count);
+        for (; row < j->count; row++) add_tile(j, packed, row, 1, k, count);
+    }
+}

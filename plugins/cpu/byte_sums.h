@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of products of bytes with AVX2: pairs of 16 bits, which are multiplied and added exactly.
+ */
+#ifndef DHOW_PLUGINS_CPU_BYTE_SUMS_H_
+#define DHOW_PLUGINS_CPU_BYTE_SUMS_H_
+
+#include "dhow/plugin.h"
+
+/* Results whose weights lie beside each other, and rows that are computed at once. */
+enum { BYTE_SUMS_COLUMNS = 16, BYTE_SUMS_ROWS = 6 };
+
+/* y[r][k] of sums[r][k], which are those of rows[r][2 pairs] by the packed weights of k; see
+ * dhow_conv_desc for what is made of the sums. Elements of y and of the residual lie `stride`
+ * apart from row to row. */
+typedef struct byte_sums_job {
+    int64_t count, pairs;
+    const int16_t *rows;
+    const int16_t *packed;
+    int32_t dst_dtype, residual_dtype;
+    char *y;
+    const char *residual; /* NULL: none */
+    int64_t stride;
+    const float *bias; /* [2 or more][table]; NULL where the sums are wanted */
+    int64_t table;
+    uint32_t tail_count;
+    const dhow_conv_tail *tail;
+} byte_sums_job;
+
+/* Results first .. end-1, of which `first` is a multiple of BYTE_SUMS_COLUMNS. */
+void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
+
+/* to = from - zero */
+void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t count, int16_t *to);
+
+static inline int64_t byte_sums_packed(int64_t results, int64_t pairs) {
+    return (results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS * 2 * pairs;
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of quantised images on processors with AVX2 and without VNNI: what a window sees of
+ * an image is written in a row, as 16 bits less the zero point, and multiplied by packed weights.
+ */
+#include <omp.h>
+#include <string.h>
+
+#include "byte_sums.h"
+#include "onednn.h"
+
+/* Weights and rows of a group. */
+typedef struct bytes_plan {
+    const dhow_conv *table;
+    dhow_conv_desc desc;
+    int64_t inputs, results; /* of a group */
+    int64_t pairs;           /* of a row */
+    int64_t packed;          /* of a group, as int16_t */
+    int64_t width, pixels;   /* of the result: of a row, and of all images */
+    int64_t block;           /* pixels that are written as rows at once */
+    onednn_work work;        /* without primitives */
+} bytes_plan;
+
+/* ---- plans ---- */
+
+static void bytes_destroy(void *handle) {
+    bytes_plan *plan = handle;
+    const dhow_host *host = plan->work.device->backend->host;
+    host->free(host->user, plan);
+}
+
+static int is_channels_last(uint32_t layout) {
+    return layout == DHOW_LAYOUT_ANY || layout == DHOW_LAYOUT_NHWC;
+}
+
+static int is_byte(int32_t dtype) { return dtype == DHOW_U8 || dtype == DHOW_I8; }
+
+static int has_types(const dhow_conv_desc *d) {
+    const int bias = (d->flags & DHOW_EPILOGUE_BIAS) != 0,
+              given = (d->flags & DHOW_CONV_ZERO_GIVEN) != 0,
+              residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
+    const int ends = d->dst_dtype == DHOW_I32
+                         ? !bias && !residual && d->tail_count == 0
+                         : bias && (d->dst_dtype == DHOW_F32 || is_byte(d->dst_dtype));
+    return is_byte(d->dtype) && d->weight_dtype == DHOW_I8 && ends && !(given && residual) &&
+           (!residual || d->residual_dtype == DHOW_F32 || is_byte(d->residual_dtype));
+}
+
+static int has_tail(const dhow_conv_desc *d) {
+    if (d->tail_count > DHOW_CONV_TAIL) return 0;
+    for (uint32_t i = 0; i < d->tail_count; i++)
+        if (d->tail[i].kind < DHOW_TAIL_LINEAR && !cpu_activates(d->tail[i].kind)) return 0;
+    return 1;
+}
+
+/* Groups of few channels would be zeros for the most part. */
+static int fits(const dhow_conv_desc *d) {
+    enum { LEAST = 8 };
+    return has_types(d) && has_tail(d) && (d->flags & DHOW_BLAS_CONSTANT_B) && d->depth == 0 &&
+           is_channels_last(d->src_layout) && is_channels_last(d->dst_layout) &&
+           (d->groups == 1 || (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
+}
+
+/* Rows of pixels that stay in the second cache beside a panel. */
+static int64_t block_of(int64_t pairs) {
+    enum { ROOM = 1 << 16 /* of 16 bits */, MOST = 32 };
+    const int64_t tiles = ROOM / (2 * pairs * BYTE_SUMS_ROWS);
+    return BYTE_SUMS_ROWS * (tiles < 1 ? 1 : tiles > MOST ? MOST : tiles);
+}
+
+static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
+                               dhow_conv_plan_info *out_info, dhow_error *err) {
+    cpu_device *device = handle;
+    const dhow_host *host = device->backend->host;
+    *out_plan = NULL;
+    if (device->isa < CPU_ISA_V3 || device->backend->bytes == CPU_NEVER || !fits(d))
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0,
+                        "convolutions of bytes want AVX2, constant weights and channels last");
+    bytes_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
+    memset(plan, 0, sizeof *plan);
+    plan->table = &cpu_bytes;
+    plan->desc = *d;
+    plan->inputs = d->c / d->groups;
+    plan->results = d->k / d->groups;
+    plan->pairs = (plan->inputs * d->kh * d->kw + 1) / 2;
+    plan->packed = byte_sums_packed(plan->results, plan->pairs);
+    plan->width = onednn_extent(d, 1);
+    plan->pixels = d->n * onednn_extent(d, 0) * plan->width;
+    plan->block = block_of(plan->pairs);
+    onednn_work_init(&plan->work, device, onednn_products(d));
+    *out_info = (dhow_conv_plan_info){
+        .struct_size = out_info->struct_size,
+        .src_layout = DHOW_LAYOUT_NHWC,
+        .dst_layout = DHOW_LAYOUT_NHWC,
+        .workspace_bytes =
+            (uint64_t)(plan->block * 2 * plan->pairs * device->team.threads) * sizeof(int16_t),
+        .packed_bytes = (uint64_t)(d->groups * plan->packed) * sizeof(int16_t),
+        .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
+        .dst_bytes = (uint64_t)(plan->pixels * d->k) * (is_byte(d->dst_dtype) ? 1 : 4)};
+    *out_plan = plan;
+    return DHOW_OK;
+}
+
+/* ---- packing ---- */
+
+/* The weights of a result, whose channels lie `apart`; a row has those of a window's first pixel
+ * first. */
+static void pack_result(const bytes_plan *p, const int8_t *weight, int64_t apart, int16_t *packed) {
+    for (int64_t tap = 0; tap < p->desc.kh * p->desc.kw; tap++) {
+        for (int64_t c = 0; c < p->inputs; c++) {
+            const int64_t at = tap * p->inputs + c;
+            packed[at / 2 * 2 * BYTE_SUMS_COLUMNS + at % 2] = weight[c * apart + tap];
+        }
+    }
+}
+
+/* Results lie `next` apart. */
+static void pack_all(const bytes_plan *p, const int8_t *weight, int64_t next, int64_t apart,
+                     int16_t *packed) {
+    memset(packed, 0, (size_t)(p->desc.groups * p->packed) * sizeof *packed);
+    for (int64_t k = 0; k < p->desc.k; k++) {
+        const int64_t own = k % p->results, panel = own / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS;
+        pack_result(p, weight + k * next, apart,
+                    packed + k / p->results * p->packed + panel * 2 * p->pairs + (own - panel) * 2);
+    }
+}
+
+static int32_t bytes_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
+                          dhow_error *err) {
+    const bytes_plan *p = handle;
+    const int64_t taps = p->desc.kh * p->desc.kw;
+    (void)stream, (void)err;
+    pack_all(p, onednn_address(weight), p->inputs * taps, taps, onednn_address(packed));
+    return DHOW_OK;
+}
+
+void cpu_bytes_pack_columns(const void *plan, const void *b, void *packed) {
+    const bytes_plan *p = plan;
+    pack_all(p, b, 1, p->desc.k, packed);
+}
+
+/* ---- running ---- */
+
+typedef struct bytes_run {
+    const uint8_t *x;
+    int32_t zero;
+    byte_sums_job job; /* of all pixels and channels */
+} bytes_run;
+
+/* What the window of a pixel sees of a group's channels, from `first` on. */
+static void write_row(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t first,
+                      int16_t *to) {
+    const dhow_conv_desc *d = &p->desc;
+    const int64_t height = p->pixels / d->n / p->width, image = pixel / (height * p->width),
+                  top = pixel / p->width % height * d->stride[0] - d->pad[0],
+                  left = pixel % p->width * d->stride[1] - d->pad[1];
+    const int is_signed = d->dtype == DHOW_I8;
+    to[2 * p->pairs - 1] = 0;
+    for (int64_t i = 0; i < d->kh; i++) {
+        const int64_t y = top + i * d->dilation[0];
+        for (int64_t k = 0; k < d->kw; k++, to += p->inputs) {
+            const int64_t x = left + k * d->dilation[1];
+            if (y < 0 || y >= d->h || x < 0 || x >= d->w) {
+                memset(to, 0, (size_t)p->inputs * sizeof *to);
+                continue;
+            }
+            const uint8_t *from = r->x + ((image * d->h + y) * d->w + x) * d->c + first;
+            widen_bytes_v3(from, is_signed, r->zero, p->inputs, to);
+        }
+    }
+}
+
+/* Some pixels of some results of a group. */
+static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int64_t pixel,
+                     int64_t first, int64_t end, int16_t *rows) {
+    const int64_t size = p->desc.dst_dtype == DHOW_F32 || p->desc.dst_dtype == DHOW_I32 ? 4 : 1,
+                  added = p->desc.residual_dtype == DHOW_F32 ? 4 : 1,
+                  at = pixel * p->desc.k + group * p->results;
+    byte_sums_job job = r->job;
+    job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
+    for (int64_t i = 0; i < job.count; i++)
+        write_row(p, r, pixel + i, group * p->inputs, rows + i * 2 * p->pairs);
+    job.rows = rows;
+    job.packed += group * p->packed;
+    job.y += at * size;
+    if (job.residual) job.residual += at * added;
+    if (job.bias) job.bias += group * p->results;
+    byte_sums_v3(&job, first, end);
+}
+
+static int32_t zero_of(const dhow_conv_desc *d, dhow_buffer bias, dhow_buffer residual) {
+    if (!(d->flags & DHOW_CONV_ZERO_GIVEN)) return d->src_zero;
+    return *(const int32_t *)onednn_address(d->dst_dtype == DHOW_I32 ? bias : residual);
+}
+
+static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
+                              dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
+                              dhow_buffer workspace, dhow_error *err) {
+    enum { PARTS_PER_THREAD = 4 };
+    bytes_plan *p = handle;
+    const dhow_conv_desc *d = &p->desc;
+    int16_t *rooms = onednn_address(workspace);
+    const bytes_run r = {
+        .x = onednn_address(x),
+        .zero = zero_of(d, bias, residual),
+        .job = {.pairs = p->pairs,
+                .packed = onednn_address(weight),
+                .dst_dtype = d->dst_dtype,
+                .residual_dtype = d->residual_dtype,
+                .y = onednn_address(y),
+                .residual = d->flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL,
+                .stride = d->k,
+                .bias = d->flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
+                .table = d->k,
+                .tail_count = d->tail_count,
+                .tail = d->tail}};
+    (void)stream, (void)err;
+    const cpu_region region = onednn_work_begin(&p->work);
+    const int64_t blocks = (p->pixels + p->block - 1) / p->block * d->groups,
+                  columns = (p->results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS,
+                  wanted = region.threads > 1 ? region.threads * PARTS_PER_THREAD : 1,
+                  cuts = (wanted + blocks - 1) / blocks,
+                  each = (columns + cuts - 1) / cuts * BYTE_SUMS_COLUMNS,
+                  across = (p->results + each - 1) / each;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
+    for (int64_t part = 0; part < blocks * across; part++) {
+        const int64_t group = part / across % d->groups, first = part % across * each,
+                      end = first + each < p->results ? first + each : p->results;
+        run_part(p, &r, group, part / across / d->groups * p->block, first, end,
+                 rooms + omp_get_thread_num() * p->block * 2 * p->pairs);
+    }
+    onednn_work_end(&p->work, &region);
+    return DHOW_OK;
+}
+
+static uint64_t bytes_packed_form(void *plan) {
+    (void)plan;
+    return BYTES_FORM;
+}
+
+/* The rows of a are pixels. */
+int32_t cpu_bytes_product(cpu_device *device, const dhow_blas_desc *d, void **out_plan,
+                          uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
+                          dhow_error *err) {
+    const dhow_conv_desc conv = {.struct_size = (uint32_t)sizeof conv,
+                                 .flags = d->flags,
+                                 .dtype = d->dtype_a,
+                                 .weight_dtype = DHOW_I8,
+                                 .compute = DHOW_I32,
+                                 .dst_dtype = DHOW_I32,
+                                 .src_layout = DHOW_LAYOUT_NHWC,
+                                 .dst_layout = DHOW_LAYOUT_NHWC,
+                                 .n = 1,
+                                 .c = d->k,
+                                 .h = 1,
+                                 .w = d->m,
+                                 .k = d->n,
+                                 .kh = 1,
+                                 .kw = 1,
+                                 .groups = 1,
+                                 .stride = {1, 1},
+                                 .dilation = {1, 1}};
+    dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
+    if (d->batch != 1 || d->alpha != 1.0f || d->beta != 0.0f || d->lda != d->k || d->ldb != d->n ||
+        d->ldc != d->n || d->flags != DHOW_BLAS_CONSTANT_B)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "products of bytes are of whole matrices");
+    const int32_t status = bytes_plan_make(device, &conv, out_plan, &info, err);
+    *out_workspace_bytes = info.workspace_bytes;
+    *out_packed_bytes = info.packed_bytes;
+    return status;
+}
+
+const dhow_conv cpu_bytes = {.struct_size = (uint32_t)sizeof(dhow_conv),
+                             .minor = 7,
+                             .plan = bytes_plan_make,
+                             .pack = bytes_pack,
+                             .run = bytes_run_plan,
+                             .destroy = bytes_destroy,
+                             .packed_form = bytes_packed_form};

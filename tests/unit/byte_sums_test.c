@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of bytes with AVX2, and what ends them, against plain loops.
+ */
+#include "plugins/cpu/byte_sums.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 13, RESULTS = 37, TERMS = 41, PAIRS = (TERMS + 1) / 2, STRIDE = RESULTS + 3 };
+
+static int16_t g_rows[ROWS * 2 * PAIRS], g_packed[RESULTS * 2 * PAIRS + 16 * 2 * PAIRS];
+static float g_bias[3 * RESULTS], g_added[ROWS * STRIDE];
+static unsigned char g_bytes[ROWS * STRIDE];
+static int32_t g_sums[ROWS][RESULTS];
+
+static uint32_t draw(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 8; }
+
+/* Values of x - zero and weights up to their bounds. */
+static void draw_all(void) {
+    uint32_t state = 7;
+    int8_t weight[RESULTS][TERMS];
+    memset(g_packed, 0, sizeof g_packed);
+    memset(g_sums, 0, sizeof g_sums);
+    for (int k = 0; k < RESULTS; k++) {
+        for (int i = 0; i < TERMS; i++) {
+            weight[k][i] = (int8_t)(draw(&state) % 5 == 0 ? -128 : (int)(draw(&state) % 256) - 128);
+            g_packed[(k / 16 * PAIRS + i / 2) * 32 + k % 16 * 2 + i % 2] = weight[k][i];
+        }
+    }
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = 0; i < TERMS; i++) {
+            const int x = draw(&state) % 5 == 0 ? -255 : (int)(draw(&state) % 511) - 255;
+            g_rows[r * 2 * PAIRS + i] = (int16_t)x;
+            for (int k = 0; k < RESULTS; k++) g_sums[r][k] += x * weight[k][i];
+        }
+    }
+    for (int i = 0; i < 3 * RESULTS; i++)
+        g_bias[i] = i / RESULTS == 1 ? 0x1p-12f * (float)(1 + i % 7) : (float)(i % 40) - 20;
+    for (int i = 0; i < ROWS * STRIDE; i++) {
+        g_bytes[i] = (unsigned char)draw(&state);
+        g_added[i] = (float)(int)(draw(&state) % 100) - 50;
+    }
+}
+
+static float byte_value(int32_t dtype, unsigned char byte) {
+    return dtype == DHOW_I8 ? (float)(signed char)byte : (float)byte;
+}
+
+static float residual_at(const byte_sums_job *j, int64_t at) {
+    return j->residual_dtype == DHOW_F32 ? g_added[at] : byte_value(j->residual_dtype, g_bytes[at]);
+}
+
+static float ended(const byte_sums_job *j, int r, int k) {
+    float v = ((float)g_sums[r][k] + g_bias[k]) * g_bias[RESULTS + k];
+    for (uint32_t i = 0; i < j->tail_count; i++) {
+        const dhow_conv_tail *t = &j->tail[i];
+        const float row = g_bias[t->row * RESULTS + (uint32_t)k];
+        v = t->kind == DHOW_TAIL_LINEAR       ? fmaf(v, t->alpha, t->beta)
+            : t->kind == DHOW_TAIL_ROUND      ? rintf(v)
+            : t->kind == DHOW_TAIL_RESIDUAL   ? v + residual_at(j, r * STRIDE + k)
+            : t->kind == DHOW_TAIL_MULTIPLY   ? v * row
+            : t->kind == DHOW_TAIL_ADD        ? v + row
+            : t->kind == DHOW_ACTIVATION_CLIP ? fminf(fmaxf(v, t->alpha), t->beta)
+                                              : fmaxf(v, 0);
+    }
+    if (j->dst_dtype == DHOW_I8) return fminf(fmaxf(rintf(v), -128), 127);
+    return j->dst_dtype == DHOW_U8 ? fminf(fmaxf(rintf(v), 0), 255) : v;
+}
+
+static float value_at(const byte_sums_job *j, int64_t at) {
+    float v;
+    memcpy(&v, j->y + (j->dst_dtype == DHOW_F32 ? at * 4 : 0), sizeof v);
+    return j->dst_dtype == DHOW_F32 ? v : byte_value(j->dst_dtype, (unsigned char)j->y[at]);
+}
+
+static void expect_values(const byte_sums_job *j, const char *what) {
+    for (int r = 0; r < ROWS; r++) {
+        for (int k = 0; k < RESULTS; k++)
+            cr_assert_eq(value_at(j, r * STRIDE + k), ended(j, r, k),
+                         "%s, type %d, [%d][%d]: %g, not %g", what, (int)j->dst_dtype, r, k,
+                         (double)value_at(j, r * STRIDE + k), (double)ended(j, r, k));
+        for (int k = RESULTS; k < STRIDE; k++) {
+            const int64_t at = r * STRIDE + k, each = j->dst_dtype == DHOW_F32 ? 4 : 1;
+            for (int64_t i = 0; i < each; i++)
+                cr_assert_eq(j->y[at * each + i], 0x55, "beside row %d", r);
+        }
+    }
+}
+
+static void run(byte_sums_job *j, void *y, size_t bytes) {
+    memset(y, 0x55, bytes);
+    j->y = y;
+    byte_sums_v3(j, 16, RESULTS);
+    byte_sums_v3(j, 0, 16);
+}
+
+static byte_sums_job job_to(int32_t dtype) {
+    return (byte_sums_job){.count = ROWS,
+                           .pairs = PAIRS,
+                           .rows = g_rows,
+                           .packed = g_packed,
+                           .dst_dtype = dtype,
+                           .stride = STRIDE,
+                           .bias = dtype == DHOW_I32 ? NULL : g_bias,
+                           .table = RESULTS};
+}
+
+static void set_up(void) {
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    draw_all();
+}
+TestSuite(byte_sums, .init = set_up, .timeout = 60);
+
+Test(byte_sums, sums_are_exact) {
+    static int32_t y[ROWS * STRIDE];
+    byte_sums_job j = job_to(DHOW_I32);
+    run(&j, y, sizeof y);
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < RESULTS; k++)
+            cr_assert_eq(y[r * STRIDE + k], g_sums[r][k], "[%d][%d]: %d, not %d", r, k,
+                         y[r * STRIDE + k], g_sums[r][k]);
+}
+
+Test(byte_sums, tails_follow_in_their_order) {
+    static const dhow_conv_tail tail[] = {{DHOW_TAIL_RESIDUAL, 0, 0, 0},
+                                          {DHOW_ACTIVATION_RELU, 0, 0, 0},
+                                          {DHOW_TAIL_MULTIPLY, 2, 0, 0},
+                                          {DHOW_TAIL_LINEAR, 0, 0.5f, 3},
+                                          {DHOW_TAIL_ADD, 2, 0, 0},
+                                          {DHOW_TAIL_ROUND, 0, 0, 0},
+                                          {DHOW_ACTIVATION_CLIP, 0, -100, 200}};
+    static const int32_t to[] = {DHOW_F32, DHOW_U8, DHOW_I8},
+                         added[] = {DHOW_F32, DHOW_U8, DHOW_I8};
+    static float y[ROWS * STRIDE];
+    for (int t = 0; t < 3; t++) {
+        for (int a = 0; a < 3; a++) {
+            for (uint32_t count = 0; count <= sizeof tail / sizeof *tail; count++) {
+                byte_sums_job j = job_to(to[t]);
+                j.tail = tail;
+                j.tail_count = count;
+                j.residual_dtype = added[a];
+                j.residual = a == 0 ? (const char *)g_added : (const char *)g_bytes;
+                run(&j, y, sizeof y);
+                expect_values(&j, "tail");
+            }
+        }
+    }
+}
+
+Test(byte_sums, bytes_are_widened_less_their_zero_point) {
+    unsigned char from[50];
+    int16_t to[51];
+    for (int i = 0; i < 50; i++) from[i] = (unsigned char)(i * 37 + 100);
+    for (int count = 0; count <= 50; count++) {
+        for (int is_signed = 0; is_signed < 2; is_signed++) {
+            to[count] = 777;
+            widen_bytes_v3(from, is_signed, is_signed ? -128 : 255, count, to);
+            for (int i = 0; i < count; i++)
+                cr_assert_eq(to[i], is_signed ? (signed char)from[i] + 128 : from[i] - 255);
+            cr_assert_eq(to[count], 777);
+        }
+    }
+}
