@@ -10,15 +10,22 @@
 
 enum { COLUMNS = BYTE_SUMS_COLUMNS, ROWS = BYTE_SUMS_ROWS };
 
+INLINE void widen(const uint8_t *from, int is_signed, __m256i zeros, int16_t *to) {
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+    const __m256i wide = is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_sub_epi16(wide, zeros));
+}
+
+/* The last ones with some of those before. */
 void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t count, int16_t *to) {
     const __m256i zeros = _mm256_set1_epi16((int16_t)zero);
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
-        const __m256i wide = is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_sub_epi16(wide, zeros));
+    if (count >= 16) {
+        for (int64_t i = 0; i < count - 16; i += 16) widen(from + i, is_signed, zeros, to + i);
+        widen(from + count - 16, is_signed, zeros, to + count - 16);
+        return;
     }
-    for (; i < count; i++) to[i] = (int16_t)((is_signed ? (int8_t)from[i] : from[i]) - zero);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (int16_t)((is_signed ? (int8_t)from[i] : from[i]) - zero);
 }
 
 /* ---- what is made of the sums ---- */

@@ -148,6 +148,14 @@ typedef struct bytes_run {
     byte_sums_job job; /* of all pixels and channels */
 } bytes_run;
 
+static void fill_zeros(int16_t *to, int64_t count) { memset(to, 0, (size_t)count * sizeof *to); }
+
+/* How many of so many places from x on are in a row of `width`. */
+static int64_t overlap(int64_t x, int64_t count, int64_t width) {
+    const int64_t first = x < 0 ? 0 : x, end = x + count < width ? x + count : width;
+    return end > first ? end - first : 0;
+}
+
 /* What the window of a pixel sees of a group's channels, from `first` on. */
 static void write_row(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t first,
                       int16_t *to) {
@@ -156,17 +164,20 @@ static void write_row(const bytes_plan *p, const bytes_run *r, int64_t pixel, in
                   top = pixel / p->width % height * d->stride[0] - d->pad[0],
                   left = pixel % p->width * d->stride[1] - d->pad[1];
     const int is_signed = d->dtype == DHOW_I8;
+    /* Pixels of all channels beside each other are read at once. */
+    const int64_t together = d->groups == 1 && d->dilation[1] == 1 ? d->kw : 1;
     to[2 * p->pairs - 1] = 0;
     for (int64_t i = 0; i < d->kh; i++) {
         const int64_t y = top + i * d->dilation[0];
-        for (int64_t k = 0; k < d->kw; k++, to += p->inputs) {
-            const int64_t x = left + k * d->dilation[1];
-            if (y < 0 || y >= d->h || x < 0 || x >= d->w) {
-                memset(to, 0, (size_t)p->inputs * sizeof *to);
-                continue;
-            }
-            const uint8_t *from = r->x + ((image * d->h + y) * d->w + x) * d->c + first;
-            widen_bytes_v3(from, is_signed, r->zero, p->inputs, to);
+        for (int64_t k = 0; k < d->kw; k += together, to += together * p->inputs) {
+            const int64_t x = left + k * d->dilation[1],
+                          there = y < 0 || y >= d->h ? 0 : overlap(x, together, d->w),
+                          before = there > 0 && x < 0 ? -x : 0;
+            fill_zeros(to, before * p->inputs);
+            if (there > 0)
+                widen_bytes_v3(r->x + ((image * d->h + y) * d->w + x + before) * d->c + first,
+                               is_signed, r->zero, there * p->inputs, to + before * p->inputs);
+            fill_zeros(to + (before + there) * p->inputs, (together - before - there) * p->inputs);
         }
     }
 }
