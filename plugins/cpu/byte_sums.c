@@ -72,70 +72,71 @@ static void load_residual(const byte_sums_job *j, int64_t at, int64_t count, vec
     }
 }
 
-/* The operations of the tail, on results k.. of a row. */
-INLINE void end_row(const byte_sums_job *j, int64_t at, int64_t k, int64_t count, vec v[2]) {
-    for (uint32_t i = 0; i < j->tail_count; i++) {
-        const dhow_conv_tail *t = &j->tail[i];
-        const cpu_activation activation = {t->kind, t->alpha, t->beta};
-        vec other[2];
-        switch (t->kind) {
-            case DHOW_TAIL_LINEAR:
-                for (int h = 0; h < 2; h++) v[h] = v[h] * t->alpha + t->beta;
-                break;
-            case DHOW_TAIL_ROUND:
-                for (int h = 0; h < 2; h++)
-                    v[h] = (vec)_mm256_round_ps((__m256)v[h],
-                                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-                break;
-            case DHOW_TAIL_RESIDUAL:
-                load_residual(j, at, count, other);
-                for (int h = 0; h < 2; h++) v[h] += other[h];
-                break;
-            case DHOW_TAIL_MULTIPLY:
-                load_row(j->bias + t->row * j->table + k, count, other);
-                for (int h = 0; h < 2; h++) v[h] *= other[h];
-                break;
-            case DHOW_TAIL_ADD:
-                load_row(j->bias + t->row * j->table + k, count, other);
-                for (int h = 0; h < 2; h++) v[h] += other[h];
-                break;
-            default:
-                for (int h = 0; h < 2; h++) v[h] = activate(v[h], &activation);
-                break;
-        }
+#define EACH(changed)                        \
+    for (int r = 0; r < rows; r++) {         \
+        for (int h = 0; h < 2; h++) changed; \
+    }                                        \
+    break
+
+/* An operation of the tail, on results k.. of some rows, the first of which is at `at`. */
+INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at, int rows,
+                     int64_t k, int64_t count, vec v[ROWS][2]) {
+    const cpu_activation activation = {t->kind, t->alpha, t->beta};
+    vec row[2] = {{0}};
+    if (t->kind == DHOW_TAIL_MULTIPLY || t->kind == DHOW_TAIL_ADD)
+        load_row(j->bias + t->row * j->table + k, count, row);
+    switch (t->kind) {
+        case DHOW_TAIL_LINEAR:
+            EACH(v[r][h] = v[r][h] * t->alpha + t->beta);
+        case DHOW_TAIL_ROUND:
+            EACH(v[r][h] = (vec)_mm256_round_ps((__m256)v[r][h],
+                                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        case DHOW_TAIL_RESIDUAL:
+            for (int r = 0; r < rows; r++) {
+                load_residual(j, at + r * j->stride, count, row);
+                for (int h = 0; h < 2; h++) v[r][h] += row[h];
+            }
+            break;
+        case DHOW_TAIL_MULTIPLY:
+            EACH(v[r][h] *= row[h]);
+        case DHOW_TAIL_ADD:
+            EACH(v[r][h] += row[h]);
+        case DHOW_ACTIVATION_CLIP:
+            EACH(v[r][h] = at_most(at_least(v[r][h], t->alpha), t->beta));
+        default:
+            EACH(v[r][h] = activate(v[r][h], &activation));
     }
 }
 
 static __attribute__((noinline)) void end_rows(const byte_sums_job *j, __m256i sums[ROWS][2],
                                                int64_t row, int rows, int64_t k, int64_t count) {
-    vec shift[2] = {{0}}, scale[2] = {{0}};
-    if (j->bias) {
-        load_row(j->bias + k, count, shift);
-        load_row(j->bias + j->table + k, count, scale);
-    }
-    for (int r = 0; r < rows; r++) {
-        const int64_t at = (row + r) * j->stride + k;
-        float *to = (float *)(void *)j->y + at;
-        vec v[2];
-        if (!j->bias) { /* as they are */
+    const int64_t first = row * j->stride + k;
+    float *to = (float *)(void *)j->y + first;
+    vec v[ROWS][2], shift[2], scale[2];
+    if (!j->bias) { /* as they are */
+        for (int r = 0; r < rows; r++, to += j->stride)
             for (int h = 0; h < 2; h++)
                 store_part(to + h * LANES, (vec)sums[r][h], count - h * LANES);
-            continue;
-        }
+        return;
+    }
+    load_row(j->bias + k, count, shift);
+    load_row(j->bias + j->table + k, count, scale);
+    for (int r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++)
-            v[h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
-        end_row(j, at, k, count, v);
+            v[r][h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
+    for (uint32_t i = 0; i < j->tail_count; i++) end_with(j, &j->tail[i], first, rows, k, count, v);
+    for (int r = 0; r < rows; r++, to += j->stride) {
         if (j->dst_dtype == DHOW_F32) {
-            for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[h], count - h * LANES);
+            for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[r][h], count - h * LANES);
         } else {
-            store_bytes(j->y + at, v, j->dst_dtype == DHOW_I8, count);
+            store_bytes(j->y + first + r * j->stride, v[r], j->dst_dtype == DHOW_I8, count);
         }
     }
 }
 
 /* ---- sums ---- */
 
-INLINE __m256i weights_at(const int16_t *p) {
+INLINE __m256i words_at(const int16_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
@@ -146,7 +147,7 @@ INLINE void add_tile(const byte_sums_job *j, const int16_t *packed, int64_t row,
     __m256i sums[ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
     for (int64_t p = 0; p < length; p += 2, packed += 2 * COLUMNS) {
-        const __m256i a = weights_at(packed), b = weights_at(packed + COLUMNS);
+        const __m256i a = words_at(packed), b = words_at(packed + COLUMNS);
         UNROLL for (int r = 0; r < rows; r++) {
             int32_t pair;
             memcpy(&pair, x + r * length + p, sizeof pair);
@@ -169,5 +170,37 @@ void byte_sums_v3(const byte_sums_job *j, int64_t first, int64_t end) {
         int64_t row = 0;
         for (; row + ROWS <= j->count; row += ROWS) add_tile(j, packed, row, ROWS, k, count);
         for (; row < j->count; row++) add_tile(j, packed, row, 1, k, count);
+    }
+}
+
+/* ---- sums by channel ---- */
+
+/* Two windows' places at once, whose products of a channel lie beside each other. */
+INLINE void add_channels(const byte_sums_job *j, const int16_t *x, const int16_t *packed,
+                         __m256i sums[2]) {
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (int64_t p = 0; p < j->pairs; p++, packed += 2 * COLUMNS, x += 2 * j->channels) {
+        const __m256i a = words_at(x), b = words_at(x + j->channels);
+        low =
+            _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), words_at(packed)));
+        high = _mm256_add_epi32(
+            high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), words_at(packed + COLUMNS)));
+    }
+    sums[0] = _mm256_permute2x128_si256(low, high, 0x20); /* in order */
+    sums[1] = _mm256_permute2x128_si256(low, high, 0x31);
+}
+
+void byte_sums_by_channel_v3(const byte_sums_job *j, int64_t first, int64_t end) {
+    const int64_t length = 2 * j->pairs * j->channels;
+    for (int64_t k = first; k < end; k += COLUMNS) {
+        const int16_t *packed = j->packed + k * 2 * j->pairs;
+        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
+        for (int64_t row = 0; row < j->count; row += ROWS) {
+            const int rows = j->count - row < ROWS ? (int)(j->count - row) : ROWS;
+            __m256i sums[ROWS][2];
+            for (int r = 0; r < rows; r++)
+                add_channels(j, j->rows + (row + r) * length + k, packed, sums[r]);
+            end_rows(j, sums, row, rows, k, count);
+        }
     }
 }

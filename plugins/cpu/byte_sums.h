@@ -15,6 +15,7 @@ enum { BYTE_SUMS_COLUMNS = 16, BYTE_SUMS_ROWS = 6 };
  * apart from row to row. */
 typedef struct byte_sums_job {
     int64_t count, pairs;
+    int64_t channels; /* by channel alone */
     const int16_t *rows;
     const int16_t *packed;
     int32_t dst_dtype, residual_dtype;
@@ -29,6 +30,16 @@ typedef struct byte_sums_job {
 
 /* Results first .. end-1, of which `first` is a multiple of BYTE_SUMS_COLUMNS. */
 void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
+
+/* The same where a result k is the sum of rows[r][2 pairs][channels] at [..][k], by weights that
+ * are packed for it; rows are followed by BYTE_SUMS_COLUMNS numbers that may be read. */
+void byte_sums_by_channel_v3(const byte_sums_job *job, int64_t first, int64_t end);
+
+/* Where the weight of channel k of a panel and place `tap` lies in the packed panel. */
+static inline int64_t byte_sums_place(int64_t k, int64_t tap) {
+    return tap / 2 * 2 * BYTE_SUMS_COLUMNS + k % 8 / 4 * BYTE_SUMS_COLUMNS + k / 8 * 8 + k % 4 * 2 +
+           tap % 2;
+}
 
 /* to = from - zero */
 void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t count, int16_t *to);

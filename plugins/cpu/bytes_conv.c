@@ -13,11 +13,15 @@
 typedef struct bytes_plan {
     const dhow_conv *table;
     dhow_conv_desc desc;
+    int by_channel; /* each channel is a group, and all are one here */
+    int is_whole;   /* rows are the pixels of the image, as they lie */
+    int64_t groups;
     int64_t inputs, results; /* of a group */
-    int64_t pairs;           /* of a row */
+    int64_t pairs, length;   /* of a row, and its numbers */
     int64_t packed;          /* of a group, as int16_t */
     int64_t width, pixels;   /* of the result: of a row, and of all images */
     int64_t block;           /* pixels that are written as rows at once */
+    int64_t room;            /* what a thread needs for them, as int16_t */
     onednn_work work;        /* without primitives */
 } bytes_plan;
 
@@ -53,18 +57,27 @@ static int has_tail(const dhow_conv_desc *d) {
     return 1;
 }
 
-/* Groups of few channels would be zeros for the most part. */
+static int is_by_channel(const dhow_conv_desc *d) {
+    return d->groups > 1 && d->groups == d->c && d->groups == d->k;
+}
+
+static int has_padding(const dhow_conv_desc *d) {
+    return d->pad[0] != 0 || d->pad[1] != 0 || d->pad[2] != 0 || d->pad[3] != 0;
+}
+
+/* Other groups of few channels would be zeros for the most part. */
 static int fits(const dhow_conv_desc *d) {
     enum { LEAST = 8 };
     return has_types(d) && has_tail(d) && (d->flags & DHOW_BLAS_CONSTANT_B) && d->depth == 0 &&
            is_channels_last(d->src_layout) && is_channels_last(d->dst_layout) &&
-           (d->groups == 1 || (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
+           (d->groups == 1 || is_by_channel(d) ||
+            (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
 }
 
 /* Rows of pixels that stay in the second cache beside a panel. */
-static int64_t block_of(int64_t pairs) {
+static int64_t block_of(int64_t length) {
     enum { ROOM = 1 << 16 /* of 16 bits */, MOST = 32 };
-    const int64_t tiles = ROOM / (2 * pairs * BYTE_SUMS_ROWS);
+    const int64_t tiles = ROOM / (length * BYTE_SUMS_ROWS);
     return BYTE_SUMS_ROWS * (tiles < 1 ? 1 : tiles > MOST ? MOST : tiles);
 }
 
@@ -81,21 +94,25 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
     memset(plan, 0, sizeof *plan);
     plan->table = &cpu_bytes;
     plan->desc = *d;
-    plan->inputs = d->c / d->groups;
-    plan->results = d->k / d->groups;
-    plan->pairs = (plan->inputs * d->kh * d->kw + 1) / 2;
+    plan->by_channel = is_by_channel(d);
+    plan->groups = plan->by_channel ? 1 : d->groups;
+    plan->inputs = d->c / plan->groups;
+    plan->results = d->k / plan->groups;
+    plan->pairs = ((plan->by_channel ? 1 : plan->inputs) * d->kh * d->kw + 1) / 2;
+    plan->length = 2 * plan->pairs * (plan->by_channel ? d->c : 1);
     plan->packed = byte_sums_packed(plan->results, plan->pairs);
     plan->width = onednn_extent(d, 1);
     plan->pixels = d->n * onednn_extent(d, 0) * plan->width;
-    plan->block = block_of(plan->pairs);
+    plan->block = block_of(plan->length);
+    plan->is_whole = plan->length == d->c && plan->pixels == d->n * d->h * d->w && !has_padding(d);
+    plan->room = plan->block * plan->length + BYTE_SUMS_COLUMNS;
     onednn_work_init(&plan->work, device, onednn_products(d));
     *out_info = (dhow_conv_plan_info){
         .struct_size = out_info->struct_size,
         .src_layout = DHOW_LAYOUT_NHWC,
         .dst_layout = DHOW_LAYOUT_NHWC,
-        .workspace_bytes =
-            (uint64_t)(plan->block * 2 * plan->pairs * device->team.threads) * sizeof(int16_t),
-        .packed_bytes = (uint64_t)(d->groups * plan->packed) * sizeof(int16_t),
+        .workspace_bytes = (uint64_t)(plan->room * device->team.threads) * sizeof(int16_t),
+        .packed_bytes = (uint64_t)(plan->groups * plan->packed) * sizeof(int16_t),
         .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
         .dst_bytes = (uint64_t)(plan->pixels * d->k) * (is_byte(d->dst_dtype) ? 1 : 4)};
     *out_plan = plan;
@@ -118,11 +135,21 @@ static void pack_result(const bytes_plan *p, const int8_t *weight, int64_t apart
 /* Results lie `next` apart. */
 static void pack_all(const bytes_plan *p, const int8_t *weight, int64_t next, int64_t apart,
                      int16_t *packed) {
-    memset(packed, 0, (size_t)(p->desc.groups * p->packed) * sizeof *packed);
+    memset(packed, 0, (size_t)(p->groups * p->packed) * sizeof *packed);
     for (int64_t k = 0; k < p->desc.k; k++) {
         const int64_t own = k % p->results, panel = own / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS;
         pack_result(p, weight + k * next, apart,
                     packed + k / p->results * p->packed + panel * 2 * p->pairs + (own - panel) * 2);
+    }
+}
+
+static void pack_channels(const bytes_plan *p, const int8_t *weight, int16_t *packed) {
+    const int64_t taps = p->desc.kh * p->desc.kw;
+    memset(packed, 0, (size_t)p->packed * sizeof *packed);
+    for (int64_t k = 0; k < p->results; k++) {
+        const int64_t own = k % BYTE_SUMS_COLUMNS;
+        for (int64_t tap = 0; tap < taps; tap++)
+            packed[(k - own) * 2 * p->pairs + byte_sums_place(own, tap)] = weight[k * taps + tap];
     }
 }
 
@@ -131,6 +158,10 @@ static int32_t bytes_pack(void *handle, void *stream, dhow_buffer weight, dhow_b
     const bytes_plan *p = handle;
     const int64_t taps = p->desc.kh * p->desc.kw;
     (void)stream, (void)err;
+    if (p->by_channel) {
+        pack_channels(p, onednn_address(weight), onednn_address(packed));
+        return DHOW_OK;
+    }
     pack_all(p, onednn_address(weight), p->inputs * taps, taps, onednn_address(packed));
     return DHOW_OK;
 }
@@ -156,29 +187,54 @@ static int64_t overlap(int64_t x, int64_t count, int64_t width) {
     return end > first ? end - first : 0;
 }
 
+typedef struct place {
+    int64_t image, row, column; /* of a result */
+} place;
+
 /* What the window of a pixel sees of a group's channels, from `first` on. */
-static void write_row(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t first,
+static void write_row(const bytes_plan *p, const bytes_run *r, const place *at, int64_t first,
                       int16_t *to) {
     const dhow_conv_desc *d = &p->desc;
-    const int64_t height = p->pixels / d->n / p->width, image = pixel / (height * p->width),
-                  top = pixel / p->width % height * d->stride[0] - d->pad[0],
-                  left = pixel % p->width * d->stride[1] - d->pad[1];
-    const int is_signed = d->dtype == DHOW_I8;
+    const int64_t top = at->row * d->stride[0] - d->pad[0],
+                  left = at->column * d->stride[1] - d->pad[1];
     /* Pixels of all channels beside each other are read at once. */
-    const int64_t together = d->groups == 1 && d->dilation[1] == 1 ? d->kw : 1;
-    to[2 * p->pairs - 1] = 0;
+    const int64_t together = p->groups == 1 && d->dilation[1] == 1 ? d->kw : 1;
+    int16_t *const end = to + p->length;
     for (int64_t i = 0; i < d->kh; i++) {
         const int64_t y = top + i * d->dilation[0];
         for (int64_t k = 0; k < d->kw; k += together, to += together * p->inputs) {
             const int64_t x = left + k * d->dilation[1],
                           there = y < 0 || y >= d->h ? 0 : overlap(x, together, d->w),
                           before = there > 0 && x < 0 ? -x : 0;
-            fill_zeros(to, before * p->inputs);
+            if (before > 0) fill_zeros(to, before * p->inputs);
             if (there > 0)
-                widen_bytes_v3(r->x + ((image * d->h + y) * d->w + x + before) * d->c + first,
-                               is_signed, r->zero, there * p->inputs, to + before * p->inputs);
-            fill_zeros(to + (before + there) * p->inputs, (together - before - there) * p->inputs);
+                widen_bytes_v3(r->x + ((at->image * d->h + y) * d->w + x + before) * d->c + first,
+                               d->dtype == DHOW_I8, r->zero, there * p->inputs,
+                               to + before * p->inputs);
+            if (before + there < together)
+                fill_zeros(to + (before + there) * p->inputs,
+                           (together - before - there) * p->inputs);
         }
+    }
+    if (to < end) fill_zeros(to, end - to); /* what fills the last pair */
+}
+
+static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t count,
+                       int64_t first, int16_t *to) {
+    const dhow_conv_desc *d = &p->desc;
+    const int64_t height = p->pixels / d->n / p->width;
+    place at = {pixel / p->width / height, pixel / p->width % height, pixel % p->width};
+    if (p->is_whole) {
+        widen_bytes_v3(r->x + pixel * d->c, d->dtype == DHOW_I8, r->zero, count * d->c, to);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, to += p->length) {
+        write_row(p, r, &at, first, to);
+        if (++at.column < p->width) continue;
+        at.column = 0;
+        if (++at.row < height) continue;
+        at.row = 0;
+        at.image++;
     }
 }
 
@@ -190,14 +246,17 @@ static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int
                   at = pixel * p->desc.k + group * p->results;
     byte_sums_job job = r->job;
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
-    for (int64_t i = 0; i < job.count; i++)
-        write_row(p, r, pixel + i, group * p->inputs, rows + i * 2 * p->pairs);
+    write_rows(p, r, pixel, job.count, group * p->inputs, rows);
     job.rows = rows;
     job.packed += group * p->packed;
     job.y += at * size;
     if (job.residual) job.residual += at * added;
     if (job.bias) job.bias += group * p->results;
-    byte_sums_v3(&job, first, end);
+    if (p->by_channel) {
+        byte_sums_by_channel_v3(&job, first, end);
+    } else {
+        byte_sums_v3(&job, first, end);
+    }
 }
 
 static int32_t zero_of(const dhow_conv_desc *d, dhow_buffer bias, dhow_buffer residual) {
@@ -216,6 +275,7 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
         .x = onednn_address(x),
         .zero = zero_of(d, bias, residual),
         .job = {.pairs = p->pairs,
+                .channels = d->c,
                 .packed = onednn_address(weight),
                 .dst_dtype = d->dst_dtype,
                 .residual_dtype = d->residual_dtype,
@@ -228,7 +288,7 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
                 .tail = d->tail}};
     (void)stream, (void)err;
     const cpu_region region = onednn_work_begin(&p->work);
-    const int64_t blocks = (p->pixels + p->block - 1) / p->block * d->groups,
+    const int64_t blocks = (p->pixels + p->block - 1) / p->block * p->groups,
                   columns = (p->results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS,
                   wanted = region.threads > 1 ? region.threads * PARTS_PER_THREAD : 1,
                   cuts = (wanted + blocks - 1) / blocks,
@@ -236,10 +296,10 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
                   across = (p->results + each - 1) / each;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
     for (int64_t part = 0; part < blocks * across; part++) {
-        const int64_t group = part / across % d->groups, first = part % across * each,
+        const int64_t group = part / across % p->groups, first = part % across * each,
                       end = first + each < p->results ? first + each : p->results;
-        run_part(p, &r, group, part / across / d->groups * p->block, first, end,
-                 rooms + omp_get_thread_num() * p->block * 2 * p->pairs);
+        run_part(p, &r, group, part / across / p->groups * p->block, first, end,
+                 rooms + omp_get_thread_num() * p->room);
     }
     onednn_work_end(&p->work, &region);
     return DHOW_OK;

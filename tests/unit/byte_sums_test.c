@@ -124,6 +124,40 @@ Test(byte_sums, sums_are_exact) {
                          y[r * STRIDE + k], g_sums[r][k]);
 }
 
+/* Of rows [places][channels], in an odd number of places. */
+Test(byte_sums, sums_by_channel_are_exact) {
+    enum { PLACES = 9, PAIRS_OF = (PLACES + 1) / 2, LENGTH = 2 * PAIRS_OF * RESULTS };
+    static int16_t rows[ROWS * LENGTH + BYTE_SUMS_COLUMNS], packed[3 * 16 * 2 * PAIRS_OF];
+    static int32_t y[ROWS * STRIDE];
+    int weight[RESULTS][PLACES];
+    uint32_t state = 3;
+    memset(packed, 0, sizeof packed);
+    for (int k = 0; k < RESULTS; k++) {
+        for (int i = 0; i < PLACES; i++) {
+            weight[k][i] = (int)(draw(&state) % 256) - 128;
+            packed[k / 16 * 16 * 2 * PAIRS_OF + byte_sums_place(k % 16, i)] = (int16_t)weight[k][i];
+        }
+    }
+    for (int i = 0; i < ROWS * LENGTH; i++) rows[i] = (int16_t)((int)(draw(&state) % 511) - 255);
+    byte_sums_job j = job_to(DHOW_I32);
+    j.rows = rows;
+    j.packed = packed;
+    j.pairs = PAIRS_OF;
+    j.channels = RESULTS;
+    j.y = (char *)y;
+    byte_sums_by_channel_v3(&j, 16, RESULTS);
+    byte_sums_by_channel_v3(&j, 0, 16);
+    for (int r = 0; r < ROWS; r++) {
+        for (int k = 0; k < RESULTS; k++) {
+            int want = 0;
+            for (int i = 0; i < PLACES; i++)
+                want += rows[r * LENGTH + i * RESULTS + k] * weight[k][i];
+            cr_assert_eq(y[r * STRIDE + k], want, "[%d][%d]: %d, not %d", r, k, y[r * STRIDE + k],
+                         want);
+        }
+    }
+}
+
 Test(byte_sums, tails_follow_in_their_order) {
     static const dhow_conv_tail tail[] = {{DHOW_TAIL_RESIDUAL, 0, 0, 0},
                                           {DHOW_ACTIVATION_RELU, 0, 0, 0},
