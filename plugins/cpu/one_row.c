@@ -6,8 +6,8 @@
 
 #include "vectors.h"
 
-/* Of long rows several are read beside each other. Short ones are read one after the other: b as a
- * whole is one stream then, which processors fetch ahead. */
+/* Of long rows several are read beside each other. Short ones are read one after the other, but
+ * with AVX2 alone: b as a whole is one stream then, which processors fetch ahead. */
 enum { SHORT = 1024, BESIDE = 8, COLUMNS = 4 };
 
 /* What comes next, which may lie beyond b. */
@@ -15,27 +15,41 @@ INLINE void fetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); 
 
 /* ---- b[k][n]: rows of b are added up, c meanwhile stays in the nearest cache ---- */
 
-/* Columns at..at+LANES-1, of which so many are there. */
-INLINE void add_at(const one_row_job *j, int64_t row, int64_t at, int64_t there, const int rows) {
+/* Vectors of a row that are read at once. With AVX2 alone the next rows are fetched where they
+ * leave room for these in the nearest cache: long ones take half as long without. */
+enum { ACROSS = LANES == 16 ? 1 : 4, LINE = 16 /* floats */ };
+
+/* Some vectors from column `at` on, of the last of which so many columns are there. */
+INLINE void add_at(const one_row_job *j, int64_t row, int64_t at, int64_t there, const int rows,
+                   const int vectors) {
     const float *b = j->b + row * j->ldb + at;
-    vec sum = row > 0 ? load_part(j->c + at, there) : (vec){0};
-    UNROLL for (int r = 0; r < rows; r++) {
-        sum += load_part(b + r * j->ldb, there) * j->a[row + r];
-        if (rows > 1) fetch(b + (r + rows) * j->ldb);
+    vec sums[ACROSS];
+    if (rows > 1 && (ACROSS == 1 || j->n < SHORT)) {
+        for (int h = 0; h < vectors * LANES; h += LINE)
+            UNROLL for (int r = 0; r < rows; r++) fetch(b + (r + rows) * j->ldb + h);
     }
-    store_part(j->c + at, sum, there);
+    UNROLL for (int h = 0; h < vectors; h++) sums[h] =
+        row > 0 ? load_part(j->c + at + h * LANES, there) : (vec){0};
+    UNROLL for (int r = 0; r < rows; r++) {
+        const float x = j->a[row + r];
+        UNROLL for (int h = 0; h < vectors; h++) sums[h] +=
+            load_part(b + r * j->ldb + h * LANES, there) * x;
+    }
+    UNROLL for (int h = 0; h < vectors; h++) store_part(j->c + at + h * LANES, sums[h], there);
 }
 
 INLINE void add_rows(const one_row_job *j, int64_t row, int64_t first, int64_t end,
                      const int rows) {
     int64_t at = first;
-    for (; at + LANES <= end; at += LANES) add_at(j, row, at, LANES, rows);
-    if (at < end) add_at(j, row, at, end - at, rows);
+    for (; ACROSS > 1 && at + ACROSS * LANES <= end; at += ACROSS * LANES)
+        add_at(j, row, at, LANES, rows, ACROSS);
+    for (; at + LANES <= end; at += LANES) add_at(j, row, at, LANES, rows, 1);
+    if (at < end) add_at(j, row, at, end - at, rows, 1);
 }
 
 INLINE void by_rows(const one_row_job *j, int64_t first, int64_t end) {
     enum { NEAR = 2048 }; /* columns whose sums stay near */
-    const int beside = j->n > SHORT || j->cached;
+    const int beside = ACROSS > 1 || j->n > SHORT || j->cached;
     for (int64_t part = first; part < end; part += NEAR) {
         const int64_t stop = part + NEAR < end ? part + NEAR : end;
         int64_t row = 0;
