@@ -30,7 +30,9 @@ INLINE int64_t there_of(const panel *p, int h) { return p->columns - h * LANES; 
 static __attribute__((noinline)) void copy_rows(const float *from, int64_t stride, float *to,
                                                 int64_t to_stride, int64_t rows, int64_t columns) {
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < columns; i++) to[r * to_stride + i] = from[r * stride + i];
+        for (int64_t i = 0; i < columns; i += LANES)
+            store_part(to + r * to_stride + i, load_part(from + r * stride + i, columns - i),
+                       columns - i);
 }
 
 /* Some rows of the columns of a panel, as so many vectors. */
@@ -88,11 +90,12 @@ INLINE void pack(const panels_job *j, int64_t first, int64_t at, panel *p, float
         }
         return;
     }
-    for (int64_t i = 0; i < vectors * LANES; i++) {
+    for (int64_t i = 0; i < p->columns; i++) {
         const float *column = from + i * j->b_column;
-        for (int64_t l = 0; l < p->depth; l++)
-            room[l * WIDTH + i] = i < p->columns ? column[l * j->b_row] : 0;
+        for (int64_t l = 0; l < p->depth; l++) room[l * WIDTH + i] = column[l * j->b_row];
     }
+    for (int64_t i = p->columns; i < vectors * LANES; i++)
+        for (int64_t l = 0; l < p->depth; l++) room[l * WIDTH + i] = 0;
 }
 
 INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float *c, addend added,
