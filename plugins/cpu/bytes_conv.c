@@ -65,11 +65,16 @@ static int has_padding(const dhow_conv_desc *d) {
     return d->pad[0] != 0 || d->pad[1] != 0 || d->pad[2] != 0 || d->pad[3] != 0;
 }
 
+static int is_empty(const dhow_conv_desc *d) {
+    return d->n <= 0 || d->c <= 0 || d->k <= 0 || onednn_extent(d, 0) <= 0 ||
+           onednn_extent(d, 1) <= 0;
+}
+
 /* Other groups of few channels would be zeros for the most part. */
 static int fits(const dhow_conv_desc *d) {
     enum { LEAST = 8 };
-    return has_types(d) && has_tail(d) && (d->flags & DHOW_BLAS_CONSTANT_B) && d->depth == 0 &&
-           is_channels_last(d->src_layout) && is_channels_last(d->dst_layout) &&
+    return !is_empty(d) && has_types(d) && has_tail(d) && (d->flags & DHOW_BLAS_CONSTANT_B) &&
+           d->depth == 0 && is_channels_last(d->src_layout) && is_channels_last(d->dst_layout) &&
            (d->groups == 1 || is_by_channel(d) ||
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
 }
