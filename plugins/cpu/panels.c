@@ -136,8 +136,8 @@ INLINE int lies_well(const panels_job *j, const panel *p) {
 INLINE panel panel_of(const panels_job *j, int64_t end, int64_t at, int64_t l) {
     return (panel){.depth = j->k - l < DEPTH ? j->k - l : DEPTH,
                    .columns = end - at < WIDTH ? end - at : WIDTH,
-                   .b = j->b + l * j->b_row + at,
-                   .stride = j->b_row,
+                   .b = j->packed ? j->packed + at * j->k + l * WIDTH : j->b + l * j->b_row + at,
+                   .stride = j->packed ? WIDTH : j->b_row,
                    .bias = j->bias && l == 0 ? j->bias + at : NULL};
 }
 
@@ -147,12 +147,7 @@ void PANELS(const panels_job *j, int64_t first, int64_t end) {
     for (int64_t l = 0; l < j->k; l += DEPTH) {
         for (int64_t at = first; at < end; at += WIDTH) {
             panel p = panel_of(j, end, at, l);
-            if (j->packed) {
-                p.b = j->packed + at * j->k + l * WIDTH;
-                p.stride = WIDTH;
-            } else if (!lies_well(j, &p)) {
-                pack(j, l, at, &p, room);
-            }
+            if (!j->packed && !lies_well(j, &p)) pack(j, l, at, &p, room);
             add_panel(j, &p, l, at);
         }
     }
