@@ -33,25 +33,7 @@ static void bytes_destroy(void *handle) {
     host->free(host->user, plan);
 }
 
-static int is_channels_last(uint32_t layout) {
-    return layout == DHOW_LAYOUT_ANY || layout == DHOW_LAYOUT_NHWC;
-}
-
-static int is_byte(int32_t dtype) { return dtype == DHOW_U8 || dtype == DHOW_I8; }
-
-static int has_types(const dhow_conv_desc *d) {
-    const int bias = (d->flags & DHOW_EPILOGUE_BIAS) != 0,
-              given = (d->flags & DHOW_CONV_ZERO_GIVEN) != 0,
-              residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
-    const int ends = d->dst_dtype == DHOW_I32
-                         ? !bias && !residual && d->tail_count == 0
-                         : bias && (d->dst_dtype == DHOW_F32 || is_byte(d->dst_dtype));
-    return is_byte(d->dtype) && d->weight_dtype == DHOW_I8 && ends && !(given && residual) &&
-           (!residual || d->residual_dtype == DHOW_F32 || is_byte(d->residual_dtype));
-}
-
 static int has_tail(const dhow_conv_desc *d) {
-    if (d->tail_count > DHOW_CONV_TAIL) return 0;
     for (uint32_t i = 0; i < d->tail_count; i++)
         if (d->tail[i].kind < DHOW_TAIL_LINEAR && !cpu_activates(d->tail[i].kind)) return 0;
     return 1;
@@ -73,8 +55,7 @@ static int is_empty(const dhow_conv_desc *d) {
 /* Other groups of few channels would be zeros for the most part. */
 static int fits(const dhow_conv_desc *d) {
     enum { LEAST = 8 };
-    return !is_empty(d) && has_types(d) && has_tail(d) && (d->flags & DHOW_BLAS_CONSTANT_B) &&
-           d->depth == 0 && is_channels_last(d->src_layout) && is_channels_last(d->dst_layout) &&
+    return !is_empty(d) && onednn_is_of_bytes(d) && has_tail(d) &&
            (d->groups == 1 || is_by_channel(d) ||
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
 }
@@ -119,7 +100,7 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
         .workspace_bytes = (uint64_t)(plan->room * device->team.threads) * sizeof(int16_t),
         .packed_bytes = (uint64_t)(plan->groups * plan->packed) * sizeof(int16_t),
         .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
-        .dst_bytes = (uint64_t)(plan->pixels * d->k) * (is_byte(d->dst_dtype) ? 1 : 4)};
+        .dst_bytes = (uint64_t)(plan->pixels * d->k) * (onednn_is_byte(d->dst_dtype) ? 1 : 4)};
     *out_plan = plan;
     return DHOW_OK;
 }
@@ -246,8 +227,8 @@ static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, i
 /* Some pixels of some results of a group. */
 static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int64_t pixel,
                      int64_t first, int64_t end, int16_t *rows) {
-    const int64_t size = p->desc.dst_dtype == DHOW_F32 || p->desc.dst_dtype == DHOW_I32 ? 4 : 1,
-                  added = p->desc.residual_dtype == DHOW_F32 ? 4 : 1,
+    const int64_t size = onednn_is_byte(p->desc.dst_dtype) ? 1 : 4,
+                  added = onednn_is_byte(p->desc.residual_dtype) ? 1 : 4,
                   at = pixel * p->desc.k + group * p->results;
     byte_sums_job job = r->job;
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
@@ -272,7 +253,6 @@ static int32_t zero_of(const dhow_conv_desc *d, dhow_buffer bias, dhow_buffer re
 static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
                               dhow_buffer y, dhow_buffer bias, dhow_buffer residual,
                               dhow_buffer workspace, dhow_error *err) {
-    enum { PARTS_PER_THREAD = 4 };
     bytes_plan *p = handle;
     const dhow_conv_desc *d = &p->desc;
     int16_t *rooms = onednn_address(workspace);
@@ -295,9 +275,7 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
     const cpu_region region = onednn_work_begin(&p->work);
     const int64_t blocks = (p->pixels + p->block - 1) / p->block * p->groups,
                   columns = (p->results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS,
-                  wanted = region.threads > 1 ? region.threads * PARTS_PER_THREAD : 1,
-                  cuts = (wanted + blocks - 1) / blocks,
-                  each = (columns + cuts - 1) / cuts * BYTE_SUMS_COLUMNS,
+                  each = onednn_part_of(&region, blocks, columns) * BYTE_SUMS_COLUMNS,
                   across = (p->results + each - 1) / each;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
     for (int64_t part = 0; part < blocks * across; part++) {

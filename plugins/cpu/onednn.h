@@ -223,6 +223,12 @@ int32_t cpu_bytes_product(cpu_device *device, const dhow_blas_desc *d, void **ou
                           dhow_error *err);
 void cpu_bytes_pack_columns(const void *plan, const void *b, void *packed);
 
+static inline int onednn_is_byte(int32_t dtype) { return dtype == DHOW_U8 || dtype == DHOW_I8; }
+
+/* onednn_integers.c: whether it is a convolution of images of bytes, as dhow_conv_desc has them,
+ * with constant weights and channels last. */
+int onednn_is_of_bytes(const dhow_conv_desc *d);
+
 /* Sums of bytes are exact on processors that add them up as 32 bits; on older ones oneDNN adds
  * pairs of products as 16 bits, which saturate. */
 int onednn_adds_bytes(const onednn_library *dnnl);
@@ -254,6 +260,15 @@ static inline double onednn_products(const dhow_conv_desc *d) {
            ((double)d->stride[0] * (double)d->stride[1]);
 }
 
+/* How many of so many panels of columns a part has, where rows are divided in `blocks`: all of
+ * them, or fewer where that makes too few parts for the threads. */
+static inline int64_t onednn_part_of(const cpu_region *region, int64_t blocks, int64_t columns) {
+    enum { PARTS_PER_THREAD = 4 };
+    const int64_t wanted = region->threads > 1 ? region->threads * PARTS_PER_THREAD : 1,
+                  cuts = (wanted + blocks - 1) / blocks;
+    return (columns + cuts - 1) / cuts;
+}
+
 /* Runs a reorder once. */
 int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
                        dhow_error *err);
@@ -262,6 +277,12 @@ int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, oned
 int onednn_threads_enter(int threads);
 void onednn_threads_leave(int before);
 
+/* A product of f32 that is summed as such. */
+static inline int onednn_is_of_f32(const dhow_blas_desc *d) {
+    return d->compute == DHOW_F32 && d->dtype_a == DHOW_F32 && d->dtype_b == DHOW_F32 &&
+           d->dtype_c == DHOW_F32;
+}
+
 /* ---- panel_products.c ---- */
 
 /* What multiplies plain matrices of such extents; NULL where sgemm does. */
@@ -269,11 +290,10 @@ panels *cpu_panels(const cpu_device *device, int64_t m, int64_t n, int64_t k);
 void cpu_panels_run(panels *run, onednn_work *work, const dhow_blas_desc *d, const float *a,
                     const float *b, float *c);
 
-/* What packs the constant b of a product, which then runs with bias, residual and activation; NULL
- * where oneDNN's primitive does. */
-pack_panels *cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d);
-void cpu_panels_pack(pack_panels *pack, cpu_device *device, const dhow_blas_desc *d, const float *b,
-                     float *packed);
+/* Whether the constant b of a product is packed here, which then runs with bias, residual and
+ * activation: where not, oneDNN's primitive does it. */
+int cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d);
+void cpu_panels_pack(cpu_device *device, const dhow_blas_desc *d, const float *b, float *packed);
 void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, const float *packed,
                     float *c, const float *bias, const float *residual);
 

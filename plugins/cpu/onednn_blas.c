@@ -18,7 +18,7 @@ typedef struct blas_plan {
     dhow_blas_desc desc;
     const onednn_library *dnnl;
     int plain;              /* no primitive: by one row, by panels or by sgemm */
-    pack_panels *pack;      /* nor here: by panels of packed b, or NULL */
+    int panels;             /* nor here: by panels of packed b */
     void *bytes;            /* a plan of cpu_bytes that does it all, or NULL */
     int narrow;             /* a and b are multiplied as bf16 */
     uint64_t narrow_offset; /* of a in the workspace */
@@ -61,8 +61,7 @@ static int64_t batch_of(const dhow_blas_desc *desc, int64_t stride) {
 }
 
 static int is_integer(const dhow_blas_desc *desc) {
-    return (desc->dtype_a == DHOW_U8 || desc->dtype_a == DHOW_I8) && desc->dtype_b == DHOW_I8 &&
-           desc->dtype_c == DHOW_I32;
+    return onednn_is_byte(desc->dtype_a) && desc->dtype_b == DHOW_I8 && desc->dtype_c == DHOW_I32;
 }
 
 static dnnl_data_type_t type_of(int32_t dtype) {
@@ -73,12 +72,10 @@ static dnnl_data_type_t type_of(int32_t dtype) {
 }
 
 static int fits_plain(const dhow_blas_desc *desc) {
-    const int floats = desc->compute == DHOW_F32 && desc->dtype_a == DHOW_F32 &&
-                       desc->dtype_b == DHOW_F32 && desc->dtype_c == DHOW_F32;
     const int bare =
         (desc->flags & (DHOW_BLAS_CONSTANT_B | DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL)) == 0 &&
         desc->activation == DHOW_ACTIVATION_NONE;
-    return floats && (bare || desc->m <= PANELS_FEW_ROWS);
+    return onednn_is_of_f32(desc) && (bare || desc->m <= PANELS_FEW_ROWS);
 }
 
 typedef struct blas_mds {
@@ -253,7 +250,7 @@ static int32_t prepare(blas_plan *plan, dhow_error *err) {
 }
 
 /* Another packing of another matrix is another form. */
-static dnnl_status_t prepare_panels(blas_plan *plan) {
+static int32_t prepare_panels(blas_plan *plan, dhow_error *err) {
     const dhow_blas_desc *d = &plan->desc;
     const dnnl_dims_t floats = {packed_panels(d->n, d->k)};
     plan->packed_bytes = (uint64_t)floats[0] * sizeof(float);
@@ -261,18 +258,28 @@ static dnnl_status_t prepare_panels(blas_plan *plan) {
                                      (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0, dnnl_f32);
     if (status == dnnl_success)
         status = onednn_md_tagged(&plan->packed_b, 1, floats, dnnl_f32, dnnl_a);
-    return status;
+    return status == dnnl_success ? DHOW_OK : onednn_fail(err, "a matrix's description", status);
+}
+
+static blas_plan *new_plan(cpu_device *device, const dhow_blas_desc *desc, dhow_error *err) {
+    const dhow_host *host = device->backend->host;
+    blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
+    if (!plan) {
+        (void)cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
+        return NULL;
+    }
+    memset(plan, 0, sizeof *plan);
+    plan->device = device;
+    plan->desc = *desc;
+    return plan;
 }
 
 /* Of bytes without VNNI. */
 static int32_t make_of_bytes(cpu_device *device, const dhow_blas_desc *desc, void **out_plan,
                              uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
                              dhow_error *err) {
-    const dhow_host *host = device->backend->host;
-    blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
-    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
-    memset(plan, 0, sizeof *plan);
-    plan->device = device;
+    blas_plan *plan = new_plan(device, desc, err);
+    if (!plan) return DHOW_OUT_OF_MEMORY;
     const int32_t status =
         cpu_bytes_product(device, desc, &plan->bytes, out_workspace_bytes, out_packed_bytes, err);
     if (status == DHOW_OK) {
@@ -287,7 +294,6 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
                               uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,
                               dhow_error *err) {
     cpu_device *device = handle;
-    const dhow_host *host = device->backend->host;
     *out_plan = NULL;
     *out_workspace_bytes = *out_packed_bytes = 0;
     const onednn_library *dnnl = onednn_open(err);
@@ -301,13 +307,13 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN multiplies f32, bf16, f16 and bytes");
     }
     const int plain = fits_plain(desc);
-    pack_panels *pack = plain ? NULL : cpu_packs_panels(device, desc);
+    const int by_panels = !plain && cpu_packs_panels(device, desc);
     if (desc->activation > (plain ? DHOW_ACTIVATION_SILU : DHOW_ACTIVATION_CLIP)) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "activation %u follows a product",
                         desc->activation);
     }
     if ((desc->activation == DHOW_ACTIVATION_RELU || desc->activation == DHOW_ACTIVATION_CLIP) &&
-        !plain && !pack) {
+        !plain && !by_panels) {
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN's ReLU is max(x, 0), which makes 0 of a NaN, as clip does");
     }
@@ -316,14 +322,11 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "empty or scaled products run on the portable kernel");
     }
-    blas_plan *plan = host->alloc(host->user, sizeof *plan, 64);
-    if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a matmul plan");
-    memset(plan, 0, sizeof *plan);
-    plan->device = device;
-    plan->desc = *desc;
+    blas_plan *plan = new_plan(device, desc, err);
+    if (!plan) return DHOW_OUT_OF_MEMORY;
     plan->dnnl = dnnl;
     plan->plain = plain;
-    plan->pack = pack;
+    plan->panels = by_panels;
     plan->residual_index = -1;
     onednn_work_init(&plan->work, device,
                      (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
@@ -332,11 +335,7 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     if (plain) {
         if (one_row_of(device, desc)) plan->workspace_bytes = one_row_workspace(desc);
     } else {
-        const dnnl_status_t described = pack ? prepare_panels(plan) : dnnl_success;
-        const int32_t status = described != dnnl_success
-                                   ? onednn_fail(err, "a matrix's description", described)
-                               : pack ? DHOW_OK
-                                      : prepare(plan, err);
+        const int32_t status = by_panels ? prepare_panels(plan, err) : prepare(plan, err);
         if (status != DHOW_OK) {
             blas_destroy(plan);
             return status;
@@ -356,9 +355,8 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
         cpu_bytes_pack_columns(plan->bytes, onednn_address(b), onednn_address(packed));
         return DHOW_OK;
     }
-    if (plan->pack) {
-        cpu_panels_pack(plan->pack, plan->device, &plan->desc, onednn_address(b),
-                        onednn_address(packed));
+    if (plan->panels) {
+        cpu_panels_pack(plan->device, &plan->desc, onednn_address(b), onednn_address(packed));
         return DHOW_OK;
     }
     return onednn_reorder(plan->device, plan->plain_b, onednn_address(b), plan->packed_b,
@@ -474,7 +472,7 @@ static int32_t blas_run(void *handle, void *stream, dhow_buffer a, dhow_buffer b
     const float *row = plan->desc.flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL,
                 *added =
                     plan->desc.flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
-    if (plan->pack) {
+    if (plan->panels) {
         cpu_packed_run(&plan->work, &plan->desc, onednn_address(a), onednn_address(b),
                        onednn_address(c), row, added);
         return DHOW_OK;

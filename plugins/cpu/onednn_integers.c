@@ -328,15 +328,17 @@ static int is_channels_last(uint32_t layout) {
     return layout == DHOW_LAYOUT_ANY || layout == DHOW_LAYOUT_NHWC;
 }
 
-static int has_types(const dhow_conv_desc *d) {
-    const int to_sums =
-        d->dst_dtype == DHOW_I32 && !(d->flags & DHOW_EPILOGUE_BIAS) && d->tail_count == 0;
-    const int to_values =
-        (d->dst_dtype == DHOW_F32 || d->dst_dtype == DHOW_U8 || d->dst_dtype == DHOW_I8) &&
-        (d->flags & DHOW_EPILOGUE_BIAS);
-    return (d->dtype == DHOW_U8 || d->dtype == DHOW_I8) && d->weight_dtype == DHOW_I8 &&
-           (to_sums || to_values) && d->tail_count <= DHOW_CONV_TAIL &&
-           !((d->flags & DHOW_CONV_ZERO_GIVEN) && (d->flags & DHOW_EPILOGUE_RESIDUAL));
+int onednn_is_of_bytes(const dhow_conv_desc *d) {
+    const int bias = (d->flags & DHOW_EPILOGUE_BIAS) != 0,
+              given = (d->flags & DHOW_CONV_ZERO_GIVEN) != 0,
+              residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0;
+    const int ends = d->dst_dtype == DHOW_I32
+                         ? !bias && !residual && d->tail_count == 0
+                         : bias && (d->dst_dtype == DHOW_F32 || onednn_is_byte(d->dst_dtype));
+    return onednn_is_byte(d->dtype) && d->weight_dtype == DHOW_I8 && ends && !(given && residual) &&
+           (!residual || d->residual_dtype == DHOW_F32 || onednn_is_byte(d->residual_dtype)) &&
+           d->tail_count <= DHOW_CONV_TAIL && (d->flags & DHOW_BLAS_CONSTANT_B) && d->depth == 0 &&
+           is_channels_last(d->src_layout) && is_channels_last(d->dst_layout);
 }
 
 static int32_t integers_plan(void *handle, const dhow_conv_desc *d, void **out_plan,
@@ -346,12 +348,10 @@ static int32_t integers_plan(void *handle, const dhow_conv_desc *d, void **out_p
     *out_plan = NULL;
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
-    if (!onednn_adds_bytes(dnnl) || !has_types(d) || !(d->flags & DHOW_BLAS_CONSTANT_B) ||
-        !is_channels_last(d->src_layout) || !is_channels_last(d->dst_layout))
+    if (!onednn_adds_bytes(dnnl) || !onednn_is_of_bytes(d))
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
-                        "oneDNN convolves bytes with VNNI, constant weights and channels last");
-    if (d->depth != 0)
-        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "volumes are not convolved by oneDNN");
+                        "oneDNN convolves images of bytes with VNNI, constant weights and channels "
+                        "last");
     integer_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);

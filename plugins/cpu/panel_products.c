@@ -62,27 +62,22 @@ void cpu_panels_run(panels *run, onednn_work *work, const dhow_blas_desc *d, con
 
 /* With AVX2 alone oneDNN's matrices are those of its sgemm, which loses half of its time where rows
  * lie 2048 floats apart, and cannot end with any activation. */
-pack_panels *cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d) {
-    const int floats = d->compute == DHOW_F32 && d->dtype_a == DHOW_F32 && d->dtype_b == DHOW_F32 &&
-                       d->dtype_c == DHOW_F32;
+int cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d) {
     const int shared = d->batch == 1 || d->stride_b == 0;
     const int ends = cpu_activates(d->activation) || d->activation == DHOW_ACTIVATION_GELU ||
                      d->activation == DHOW_ACTIVATION_GELU_TANH;
-    return device->isa == CPU_ISA_V3 && device->backend->panels != CPU_NEVER && floats && shared &&
-                   ends && (d->flags & DHOW_BLAS_CONSTANT_B) && d->m > PANELS_FEW_ROWS &&
-                   d->alpha == 1.0f && d->beta == 0.0f
-               ? pack_panels_v3
-               : NULL;
+    return device->isa == CPU_ISA_V3 && device->backend->panels != CPU_NEVER &&
+           onednn_is_of_f32(d) && shared && ends && (d->flags & DHOW_BLAS_CONSTANT_B) &&
+           d->m > PANELS_FEW_ROWS && d->alpha == 1.0f && d->beta == 0.0f;
 }
 
-void cpu_panels_pack(pack_panels *pack, cpu_device *device, const dhow_blas_desc *d, const float *b,
-                     float *packed) {
+void cpu_panels_pack(cpu_device *device, const dhow_blas_desc *d, const float *b, float *packed) {
     panels_job job = job_of(d);
     cpu_region region = cpu_region_begin(&device->team);
     job.b = b;
 #pragma omp parallel for schedule(static) num_threads(region.threads) if (region.threads > 1)
     for (int64_t at = 0; at < d->n; at += PANEL_COLUMNS)
-        pack(&job, at, at + PANEL_COLUMNS < d->n ? at + PANEL_COLUMNS : d->n, packed);
+        pack_panels_v3(&job, at, at + PANEL_COLUMNS < d->n ? at + PANEL_COLUMNS : d->n, packed);
     cpu_region_end(&device->team, &region, 0);
 }
 
@@ -104,9 +99,7 @@ void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, 
     const cpu_region region = onednn_work_begin(work);
     const int64_t down = (d->m + BLOCK - 1) / BLOCK, blocks = d->batch * down,
                   pairs = (d->n + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
-                  wanted = region.threads > 1 ? region.threads * PARTS_PER_THREAD : 1,
-                  cuts = (wanted + blocks - 1) / blocks, each = (pairs + cuts - 1) / cuts,
-                  across = (pairs + each - 1) / each;
+                  each = onednn_part_of(&region, blocks, pairs), across = (pairs + each - 1) / each;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
     for (int64_t part = 0; part < blocks * across; part++) {
         const int64_t entry = part / across / down, row = part / across % down * BLOCK,

@@ -101,10 +101,12 @@ static bool find_codes(const dhowi_lowering *b, int32_t x, int32_t y, operands *
     if (left->codes == 0 || right->codes == 0) return false;
     *o = (operands){left->codes - 1, left->zero - 1, right->codes - 1,
                     right->zero - 1, left->desc,     right->desc};
+    /* Of two constants the CPU computes it, which may add up no bytes where the device does. */
     return o->p.rank >= 2 && o->q.rank == 2 && o->p.shape[o->p.rank - 1] == o->q.shape[0] &&
-           dhowi_is_known(b, o->y) && is_by_column(b, o->y_zero, o->q.shape[1]) &&
-           is_even(b, o->x_zero, o->p.rank, 1) && is_even(b, left->scale - 1, o->p.rank, 1) &&
-           is_even(b, o->y_zero, 2, 2) && is_even(b, right->scale - 1, 2, 2);
+           !dhowi_is_known(b, o->x) && dhowi_is_known(b, o->y) &&
+           is_by_column(b, o->y_zero, o->q.shape[1]) && is_even(b, o->x_zero, o->p.rank, 1) &&
+           is_even(b, left->scale - 1, o->p.rank, 1) && is_even(b, o->y_zero, 2, 2) &&
+           is_even(b, right->scale - 1, 2, 2);
 }
 
 /* Of the weights y; out->weights is -1 where that is too much for the host. Steps of a recurrent
@@ -144,10 +146,7 @@ dhow_status dhowi_integer_product(dhowi_lowering *b, int32_t x, int32_t y, int32
     dhowi_code_columns c;
     int32_t zero;
     *out = -1;
-    /* Of two constants the CPU computes it, which may add up no bytes where the device does. */
-    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o) ||
-        dhowi_is_known(b, o.x))
-        return DHOW_OK;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o)) return DHOW_OK;
     const int64_t k = o.q.shape[0], n = o.q.shape[1];
     if (k == 0 || n == 0 || k > MOST_ROWS) return DHOW_OK;
     DHOWI_TRY(dhowi_takes_integers(b->device, dhowi_desc_at(b, o.x)->dtype,
@@ -228,7 +227,7 @@ static dhow_status product_of_codes(dhowi_lowering *b, int32_t x, int32_t y, int
     bool fits;
     *out = -1;
     if (!dhowi_optimises(DHOWI_OPTIMISE_INTEGERS) || !find_codes(b, x, y, &o) ||
-        dhowi_is_known(b, o.x) || !dhowi_known_number(b, o.x_zero, 0, &zero) ||
+        !dhowi_known_number(b, o.x_zero, 0, &zero) ||
         !dhowi_known_number(b, b->items[x].scale - 1, 1, &scale))
         return DHOW_OK;
     const int64_t k = o.q.shape[0], n = o.q.shape[1];
