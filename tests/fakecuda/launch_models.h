@@ -5,8 +5,6 @@
 #ifndef TESTS_FAKECUDA_LAUNCH_MODELS_H_
 #define TESTS_FAKECUDA_LAUNCH_MODELS_H_
 
-#include <stdio.h>
-
 #include "dhow/dhow.h"
 
 typedef struct launch_model {
@@ -22,9 +20,5 @@ typedef struct launch_model {
 
 enum { LAUNCH_MODELS = 9 };
 extern const launch_model launch_models[LAUNCH_MODELS];
-
-/* What a device is given for one run, by fakecuda_log_to(). A model of another type than its own is
- * to compute in f16. */
-dhow_status launch_log(const launch_model *of, dhow_dtype dtype, int64_t batch, FILE *log);
 
 #endif /* TESTS_FAKECUDA_LAUNCH_MODELS_H_ */

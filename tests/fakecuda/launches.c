@@ -14,7 +14,7 @@
 
 #include "dhow/dhow.h"
 #include "fakecuda.h"
-#include "launch_models.h"
+#include "launch_log.h"
 
 /* ---- comparing ---- */
 

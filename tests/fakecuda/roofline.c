@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "fakecuda.h"
-#include "launch_models.h"
+#include "launch_log.h"
 
 /* What NVIDIA's data sheets say (dense, products of f16 summed in f32; those of TF32 are half), a
  * second. */
