@@ -3,6 +3,7 @@
  * Models of the field, with random weights: the ones that docs/cuda.md calculates.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "bench.h"
 #include "tests/fakecuda/launch_models.h"
@@ -35,11 +36,11 @@ static void run_graph(void *data) {
     BENCH_OK(dhow_stream_sync(n->stream));
 }
 
-static void open_network(bench *b, const launch_model *of, int64_t batch, network *n) {
+static void open_network(bench *b, const launch_model *of, network *n) {
     dhow_device *device = bench_main_device(b);
     dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
     BENCH_OK(dhow_model_create(bench_context(b), &n->model));
-    BENCH_OK(of->build(n->model, of->dtype, batch));
+    BENCH_OK(of->build(n->model, of->dtype, of->batch));
     BENCH_OK(dhow_model_init_parameters(n->model, 1));
     BENCH_OK(dhow_model_set_precision(n->model, of->precision));
     BENCH_OK(dhow_model_to(n->model, device));
@@ -69,11 +70,11 @@ static void close_network(network *n) {
 void bench_models(bench *b) {
     for (int i = 0; i < LAUNCH_MODELS; i++) {
         const launch_model *of = &launch_models[i];
-        const int64_t batch = bench_is_small(b) ? 1 : of->batch;
+        if (bench_is_small(b) && strcmp(of->name, "digits") != 0) continue;
         network n = {.runs = bench_is_small(b) ? 1 : 20};
         char name[128];
-        (void)snprintf(name, sizeof name, "%s, batch %lld, graph", of->title, (long long)batch);
-        open_network(b, of, batch, &n);
+        (void)snprintf(name, sizeof name, "%s, batch %lld, graph", of->title, (long long)of->batch);
+        open_network(b, of, &n);
         const double eager = bench_seconds(1, run_eager, &n) / n.runs;
         bench_report(b, name, "the same without a graph", 0,
                      bench_seconds(1, run_graph, &n) / n.runs, eager);
