@@ -12,28 +12,35 @@
 
 enum { M = 5, N = 7, K = 6 };
 
-static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
-    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+/* GELU is taken for less precision than that of f32, see blas.c. */
+static dhow_blas_desc describe(uint32_t flags, uint32_t activation) {
     dhow_blas_desc desc = {.struct_size = sizeof desc, .flags = flags, .activation = activation};
-    float a[2 * M * K], b[2 * K * N], bias[N], c[2 * M * N];
-    const bool ta = (flags & DHOW_BLAS_TRANSPOSE_A) != 0, tb = (flags & DHOW_BLAS_TRANSPOSE_B) != 0;
-    for (int i = 0; i < 2 * M * K; i++) a[i] = (float)(i % 7 - 3);
-    for (int i = 0; i < 2 * K * N; i++) b[i] = (float)(i % 5 - 2) / 4;
-    for (int i = 0; i < N; i++) bias[i] = (float)(i - 3);
-    for (int i = 0; i < 2 * M * N; i++) c[i] = (float)i;
-    desc.dtype_a = desc.dtype_b = desc.dtype_c = desc.compute = DHOW_F32;
+    desc.dtype_a = desc.dtype_b = desc.dtype_c = DHOW_F32;
+    desc.compute = activation == DHOW_ACTIVATION_NONE ? DHOW_F32 : DHOW_BF16;
     desc.m = M;
     desc.n = N;
     desc.k = K;
-    desc.batch = batch;
-    desc.lda = ta ? M : K;
-    desc.ldb = tb ? K : N;
+    desc.lda = (flags & DHOW_BLAS_TRANSPOSE_A) != 0 ? M : K;
+    desc.ldb = (flags & DHOW_BLAS_TRANSPOSE_B) != 0 ? K : N;
     desc.ldc = N;
     desc.stride_a = M * K;
     desc.stride_b = K * N;
     desc.stride_c = M * N;
     desc.alpha = 2;
     desc.beta = 0.5f;
+    return desc;
+}
+
+static void check_product(uint32_t flags, uint32_t activation, int64_t batch) {
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    dhow_blas_desc desc = describe(flags, activation);
+    float a[2 * M * K], b[2 * K * N], bias[N], c[2 * M * N];
+    const bool ta = (flags & DHOW_BLAS_TRANSPOSE_A) != 0, tb = (flags & DHOW_BLAS_TRANSPOSE_B) != 0;
+    for (int i = 0; i < 2 * M * K; i++) a[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < 2 * K * N; i++) b[i] = (float)(i % 5 - 2) / 4;
+    for (int i = 0; i < N; i++) bias[i] = (float)(i - 3);
+    for (int i = 0; i < 2 * M * N; i++) c[i] = (float)i;
+    desc.batch = batch;
     void *plan = NULL;
     uint64_t workspace_bytes = 0, packed_bytes = 0;
     OK(blas->plan(device[0], &desc, &plan, &workspace_bytes, &packed_bytes, &err));
@@ -81,6 +88,19 @@ Test(cuda_plugin, products_by_cublaslt_transpose_add_and_activate) {
     }
     cr_assert_gt(fakecuda_call_count("cublasLtMatmul"), 20);
     cr_assert_eq(fakecuda_call_count("cublasGemmStridedBatchedEx"), 0);
+    end();
+}
+
+Test(cuda_plugin, the_gelu_of_cublaslt_is_not_good_enough_for_f32) {
+    begin(NULL, NULL);
+    const dhow_blas *blas = cuda->get_extension(device[0], "dhow.blas/1");
+    dhow_blas_desc desc = describe(DHOW_EPILOGUE_BIAS, DHOW_ACTIVATION_GELU_TANH);
+    uint64_t workspace_bytes, packed_bytes;
+    void *plan;
+    desc.batch = 1;
+    desc.compute = DHOW_F32;
+    cr_assert_eq(blas->plan(device[0], &desc, &plan, &workspace_bytes, &packed_bytes, &err),
+                 DHOW_UNSUPPORTED);
     end();
 }
 

@@ -274,6 +274,28 @@ Test(model_precision, constants_that_16_bits_cannot_hold_are_computed_with_in_f3
     dhow_model_release(m);
 }
 
+static dhow_model_value with_a_bias(dhow_model *m, dhow_model_value x) {
+    OK(dhow_model_linear(m, "fc1", x, 24, 24, 1, &x));
+    return x;
+}
+
+/* What a norm leaves of a sum that was 0: 1e-8 is nothing beside the product. */
+Test(model_precision, a_bias_of_tiny_numbers_keeps_no_product_from_16_bits) {
+    static const network n = {"bias", with_a_bias, 2, {5, 24}};
+    static float f32[MOST], half[MOST];
+    dhow_model *m = made(&n);
+    dhow_tensor *b = numbers(g_cpu, DHOW_SHAPE(24), 3, 1e-8f);
+    OK(dhow_model_set_parameter(m, "fc1.bias", b));
+    dhow_tensor_release(b);
+    OK(dhow_model_to(m, g_device));
+    const int64_t count = run(m, &n, f32);
+    OK(dhow_model_set_precision(m, DHOW_PRECISION_F16));
+    run(m, &n, half);
+    cr_assert_eq(steps_in(m, "linear", DHOW_F16), 1);
+    cr_assert(apart(half, f32, count) <= k_bounds[1]);
+    dhow_model_release(m);
+}
+
 static dhow_model_value written_out_norm(dhow_model *m, dhow_model_value x) {
     const int32_t last = -1;
     dhow_model_value square, mean;

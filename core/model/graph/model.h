@@ -155,8 +155,9 @@ void dhowi_value_drop_half(dhowi_value *value);
 /* Those of all values. */
 void dhowi_model_drop_halves(dhow_model *model);
 /* Whether numbers of f32 on the CPU survive as floats of 16 bits: none overflows, and they do not
- * all vanish, as an epsilon does in f16. Infinities stay what they are. */
-dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits);
+ * all vanish, as an epsilon does in f16; what is added to a sum may. Infinities stay what they
+ * are. */
+dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool added, bool *fits);
 /* The 16-bit floats that a model of f32 computes in; 0 for none. */
 static inline dhow_dtype dhowi_half_of(dhow_precision precision) {
     return precision == DHOW_PRECISION_BF16  ? DHOW_BF16

@@ -156,7 +156,7 @@ static dhow_status dense_of(dhow_tensor *t, dhow_tensor **out) {
     return status;
 }
 
-dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits) {
+dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool added, bool *fits) {
     const float most = half == DHOW_F16 ? 65504.0f : 0x1.fep127f;
     const float least = half == DHOW_F16 ? 0x1p-14f : 0x1p-126f; /* the smallest normal ones */
     dhow_tensor *dense;
@@ -165,7 +165,7 @@ dhow_status dhowi_fits_half(dhow_tensor *t, dhow_dtype half, bool *fits) {
     DHOWI_TRY(dense_of(t, &dense));
     dhow_status status = find_range(dense, &largest, &nonzero);
     dhow_tensor_release(dense);
-    *fits = largest <= most && (!nonzero || largest == 0 || largest >= least);
+    *fits = largest <= most && (added || !nonzero || largest == 0 || largest >= least);
     return status;
 }
 
@@ -195,7 +195,7 @@ dhow_status dhowi_model_half(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
     *out = v->half;
     if (v->half_tried) return DHOW_OK;
     DHOWI_TRY(dhowi_model_tensor(m, v, &host));
-    DHOWI_TRY(dhowi_fits_half(host, half, &fits));
+    DHOWI_TRY(dhowi_fits_half(host, half, false, &fits));
     if (fits) {
         dhow_status status = cast_of(host, half, &made);
         if (status != DHOW_OK)

@@ -106,7 +106,7 @@ static dhow_status make_twin(dhowi_lowering *b, int32_t ref, int32_t *out) {
         dhow_tensor *half;
         const int32_t value = item->value;
         DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
-        return dhowi_known(b, half, value, out);
+        if (half != NULL) return dhowi_known(b, half, value, out);
     }
     const dhow_dtype dtype = widens ? DHOW_F32 : b->half;
     return known ? cast_known(b, ref, dtype, out) : dhowi_cast_to(b, ref, dtype, out);
@@ -126,16 +126,16 @@ static dhow_status twin_of(dhowi_lowering *b, int32_t *ref) {
     return DHOW_OK;
 }
 
-static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool *fits) {
+static dhow_status constant_fits(dhowi_lowering *b, int32_t ref, bool added, bool *fits) {
     const int32_t value = b->items[ref].value;
-    dhow_tensor *half;
-    if (value < 0) {
-        DHOWI_TRY(dhowi_known_values(b, ref, &half));
-        return dhowi_fits_half(half, b->half, fits);
+    dhow_tensor *known;
+    if (value >= 0) {
+        DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &known));
+        *fits = known != NULL;
+        if (*fits || !added) return DHOW_OK;
     }
-    DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
-    *fits = half != NULL;
-    return DHOW_OK;
+    DHOWI_TRY(dhowi_known_values(b, ref, &known));
+    return dhowi_fits_half(known, b->half, added, fits);
 }
 
 /* ---- the inputs of a node ---- */
@@ -218,7 +218,9 @@ static dhow_status decide(dhowi_lowering *b, const dhowi_node *node, const int32
     for (uint32_t i = 0; i < node->in_count && fits; i++) {
         if (refs[i] < 0 || (node->op->whole >> (i & 31) & 1) != 0) continue;
         const dhowi_item *item = &b->items[refs[i]];
-        if (is_f32(item) && item->tensor != NULL) DHOWI_TRY(constant_fits(b, refs[i], &fits));
+        const bool is_bias = kind == DHOWI_HALF_COMPUTES && i == 2 && item->desc.rank == 1;
+        if (is_f32(item) && item->tensor != NULL)
+            DHOWI_TRY(constant_fits(b, refs[i], is_bias, &fits));
     }
     *half = fits;
     return DHOW_OK;
