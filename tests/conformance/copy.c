@@ -144,14 +144,20 @@ static conform_result permuted(conform_env *env) {
                  {4, {64, 2, 10, 2}, {0, 2, 1, 3}},
                  {4, {5, 2, 1100, 6}, {0, 2, 1, 3}},
                  {4, {7, 3, 5, 4}, {2, 0, 1, 3}},
-                 {3, {6, 300, 9}, {1, 0, 2}}};
-    enum { MOST = 66000 };
-    float *data = conform_memory(env, (MOST + 1) * sizeof *data),
-          *want = conform_memory(env, MOST * sizeof *want);
-    for (int i = 0; i <= MOST; i++) data[i] = (float)i;
-    for (int c = 0; c < 2 * (int)(sizeof cases / sizeof cases[0]); c++) {
-        const int64_t *extent = cases[c / 2].shape, skipped = c % 2;
-        const int32_t rank = cases[c / 2].rank, *order = cases[c / 2].order;
+                 {3, {6, 300, 9}, {1, 0, 2}},
+                 {4, {2, 3, 40, 40}, {0, 2, 3, 1}}, /* colours of images */
+                 {4, {2, 40, 40, 3}, {0, 3, 1, 2}},
+                 {3, {3, 4, 1008}, {0, 2, 1}},
+                 {3, {3, 1008, 4}, {0, 2, 1}}};
+    static const dhow_dtype dtypes[] = {DHOW_F32, DHOW_U8, DHOW_F16, DHOW_I64};
+    enum { CASES = sizeof cases / sizeof cases[0], MOST = 66000 };
+    unsigned char *data = conform_memory(env, (MOST + 1) * 8), *want = conform_memory(env, MOST * 8);
+    conform_pattern(data, (MOST + 1) * 8, 1);
+    for (int c = 0; c < 8 * CASES; c++) {
+        const dhow_dtype dtype = dtypes[c / (2 * CASES)];
+        const size_t bytes = dhow_dtype_bytes(dtype);
+        const int64_t *extent = cases[c / 2 % CASES].shape, skipped = c % 2;
+        const int32_t rank = cases[c / 2 % CASES].rank, *order = cases[c / 2 % CASES].order;
         int64_t turned[4], step[4], count = 1;
         dhow_tensor *all, *t, *view, *dst;
         for (int32_t i = rank - 1; i >= 0; count *= extent[i--]) step[i] = count;
@@ -160,16 +166,16 @@ static conform_result permuted(conform_env *env) {
             int64_t rest = at, from = skipped;
             for (int32_t i = rank - 1; i >= 0; rest /= turned[i--])
                 from += rest % turned[i] * step[order[i]];
-            want[at] = data[from];
+            memcpy(want + (size_t)at * bytes, data + (size_t)from * bytes, bytes);
         }
         OWN(TENSOR, &all,
-            dhow_tensor_from_data(env->device, DHOW_F32, DHOW_SHAPE(count + 1), data, &all));
+            dhow_tensor_from_data(env->device, dtype, DHOW_SHAPE(count + 1), data, &all));
         OWN(TENSOR, &t, dhow_tensor_slice(all, 0, skipped, count + skipped, 1, &t));
         OWN(TENSOR, &t, dhow_tensor_reshape(t, rank, extent, &t));
         OWN(TENSOR, &view, dhow_tensor_permute(t, order, &view));
-        OWN(TENSOR, &dst, dhow_tensor_create(env->device, DHOW_F32, rank, turned, &dst));
+        OWN(TENSOR, &dst, dhow_tensor_create(env->device, dtype, rank, turned, &dst));
         OK(dhow_copy(view, dst));
-        TRY(conform_expect_bytes(env, dst, want, (size_t)count * sizeof *want, "permuted"));
+        TRY(conform_expect_bytes(env, dst, want, (size_t)count * bytes, "permuted"));
     }
     return CONFORM_PASS;
 }
