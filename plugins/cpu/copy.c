@@ -11,7 +11,18 @@
 
 #include "cpu.h"
 
-enum { PIECE = 1 << 20, PARALLEL_FROM = 4 << 20, CHUNKS_PER_THREAD = 16 };
+enum {
+    PIECE = 1 << 20,
+    LEAST_PIECE = 128 << 10, /* worth the thread that it wakes */
+    PARALLEL_FROM = 4 << 20,
+    CHUNKS_PER_THREAD = 16
+};
+
+/* Of what is copied flat: many threads share a chunk of a copy to a device. */
+static uint64_t piece_of(uint64_t bytes, int threads) {
+    const uint64_t share = (bytes / (uint64_t)threads + 4095) / 4096 * 4096;
+    return share < LEAST_PIECE ? LEAST_PIECE : share > PIECE ? PIECE : share;
+}
 
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void stream_lines(unsigned char *to,
@@ -53,15 +64,16 @@ static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char
         memcpy(to, from, bytes);
         return;
     }
-    const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
     const cpu_region region = cpu_region_begin(&device->team);
+    const uint64_t piece = piece_of(bytes, region.threads);
+    const int64_t pieces = (int64_t)((bytes + piece - 1) / piece);
     int64_t worked = 0;
 #pragma omp parallel num_threads(region.threads)
     {
 #pragma omp for schedule(dynamic, 1) nowait
         for (int64_t i = 0; i < pieces; i++) {
-            const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
-            cpu_stream_bytes(to + at, from + at, rest < PIECE ? rest : PIECE);
+            const uint64_t at = (uint64_t)i * piece, rest = bytes - at;
+            cpu_stream_bytes(to + at, from + at, rest < piece ? rest : piece);
         }
         cpu_stream_fence();
 #pragma omp master

@@ -109,6 +109,8 @@ static void copies(budgets *b, const real *r) {
             DIMS(d, 2, {128, 255}, {{256, 1}, {255, 1}, {M(128), M(255)}}, {0}));
     MEASURE(b, MUST, m, name, "transpose_4x64x128", 0, IN(x, e, FLAT, 0), OUT(y, e, FLAT, 0),
             DIMS(d, 3, {4, 64, 128}, {{8192, 1, 64}, {8192, 128, 1}, {M(4), M(64), M(128)}}, {0}));
+    MEASURE(b, MUST, m, name, "colours_2x3x4096", 0, IN(x, e, 24576, 0), OUT(y, e, 24576, 0),
+            DIMS(d, 3, {2, 4096, 3}, {{12288, 1, 4096}, {12288, 3, 1}, {M(2), M(4096), M(3)}}, {0}));
     named(name, "gather_rows", r->bits);
     for (long long columns = 64; columns <= 768; columns += 704) {
         const long long count = columns == 64 ? 128 : 32;

@@ -136,12 +136,13 @@ static dhow_status split_at(const dhowi_call *call, split *s) {
 }
 
 /* How many parts what leads to a result is cut into on GPUs, see kernels/parts.k: by extents alone,
- * so that sums are the same on any number of multiprocessors and devices. A group does `lanes` rows
- * at a time, and an item adds up 16 to 256 of them. */
+ * so that sums are the same on any number of multiprocessors and devices. An item has `UNIT` columns
+ * beside each other, a group does `lanes` rows at a time, and an item adds up 16 to 256 of them. */
 static int64_t parts_of(const dhow_device *device, const split *s) {
-    enum { GROUP = 256, GROUPS = 1024, LEAST = 16, MOST = 256 };
-    const int64_t lanes = DHOWI_MAX(GROUP / DHOWI_MAX(s->inner, 1), 1);
-    const int64_t groups = s->outer * dhowi_ceil_div(s->inner, GROUP),
+    enum { GROUP = 256, UNIT = 4, GROUPS = 1024, LEAST = 16, MOST = 256 };
+    const int64_t units = dhowi_ceil_div(DHOWI_MAX(s->inner, 1), UNIT);
+    const int64_t lanes = DHOWI_MAX(GROUP / (s->inner > 1 ? units : 1), 1);
+    const int64_t groups = s->inner > 0 ? s->outer * dhowi_ceil_div(units, GROUP) : 0,
                   steps = dhowi_ceil_div(s->n, lanes);
     if (dhowi_device_is_host(device) || !dhowi_splits_rows(device) || groups == 0 ||
         4 * groups > GROUPS || steps < 2 * LEAST)
