@@ -2,7 +2,8 @@
  *
  * dhow.blas/1 over CLBlast, opened when the first plan is made. On GPUs only: on processors the
  * portable kernel in loop form is several times faster, and CLBlast takes 9 seconds to compile
- * there. DHOW_OPENCL_BLAS=on uses it everywhere, off nowhere.
+ * there. DHOW_OPENCL_BLAS=on uses it everywhere, off nowhere. Its kernels are compiled by the driver,
+ * which may fail, so each device is tried before it gets a plan.
  *
  * The prototypes are ours, since CLBlast's C interface is stable and its header is rarely
  * installed; the enums are ints.
@@ -69,12 +70,13 @@ static void load_locked(void) {
                  map != NULL ? map->l_name : CLBLAST_SONAME);
 }
 
+static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static bool load(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&blas_lock);
     if (!library.loaded) load_locked();
     bool loaded = library.loaded;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&blas_lock);
     return loaded;
 }
 
@@ -82,6 +84,97 @@ bool dhowi_cl_blas_present(char *detail, size_t detail_bytes) {
     bool present = load();
     snprintf(detail, detail_bytes, "%s", library.detail);
     return present;
+}
+
+/* ---- a product ------------------------------------------------------------------------------ */
+
+/* Exact for the usual 0 and 1, rounded to nearest for the rest; CLBlast takes its scalars in the
+ * matrices' type. */
+static cl_half half_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+    if (size < 0x38800000u) return (cl_half)sign; /* below the smallest normal number */
+    if (size >= 0x477ff000u) return (cl_half)(sign | (size > 0x7f800000u ? 0x7e00u : 0x7c00u));
+    return (cl_half)(sign | ((size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13));
+}
+
+/* Where the elements of a matrix begin. */
+typedef struct matrix {
+    cl_mem mem;
+    uint64_t offset;
+} matrix;
+
+#define RUN_GEMM(function, scalar_alpha, scalar_beta)                                         \
+    function(CLBLAST_ROW_MAJOR,                                                               \
+             d->flags &DHOW_BLAS_TRANSPOSE_A ? CLBLAST_TRANSPOSE : CLBLAST_NO_TRANSPOSE,      \
+             d->flags &DHOW_BLAS_TRANSPOSE_B ? CLBLAST_TRANSPOSE : CLBLAST_NO_TRANSPOSE,      \
+             (size_t)d->m, (size_t)d->n, (size_t)d->k, scalar_alpha, a.mem, (size_t)a.offset, \
+             (size_t)d->lda, (size_t)d->stride_a, b.mem, (size_t)b.offset, (size_t)d->ldb,    \
+             (size_t)d->stride_b, scalar_beta, c.mem, (size_t)c.offset, (size_t)d->ldc,       \
+             (size_t)d->stride_c, (size_t)d->batch, &queue, NULL)
+
+/* CLBlast's code; offsets count elements. One product has no strides, and CLBlast refuses a stride
+ * of 0 for c. */
+static int multiply(const dhow_blas_desc *given, cl_command_queue queue, matrix a, matrix b,
+                    matrix c) {
+    dhow_blas_desc own = *given;
+    const dhow_blas_desc *d = &own;
+    if (own.batch == 1) own.stride_a = own.stride_b = own.stride_c = 1;
+    if (d->dtype_c == DHOW_F64) return RUN_GEMM(library.dgemm, (double)d->alpha, (double)d->beta);
+    if (d->dtype_c == DHOW_F16) return RUN_GEMM(library.hgemm, half_of(d->alpha), half_of(d->beta));
+    return RUN_GEMM(library.sgemm, d->alpha, d->beta);
+}
+
+/* A product of two numbers on a queue of its own. */
+static int try_product(const dhowi_cl_device *device, int32_t dtype) {
+    const dhow_blas_desc one = {.dtype_c = dtype,
+                                .m = 1,
+                                .n = 1,
+                                .k = 1,
+                                .batch = 1,
+                                .lda = 1,
+                                .ldb = 1,
+                                .ldc = 1,
+                                .alpha = 1};
+    static const double zeros[3] = {0};
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = dhowi_cl.CreateCommandQueue(device->context, device->id, 0, &code);
+    if (queue == NULL) return code;
+    cl_mem memory =
+        dhowi_cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof zeros, NULL, &code);
+    if (memory != NULL) {
+        code = dhowi_cl.EnqueueWriteBuffer(queue, memory, CL_TRUE, 0, sizeof zeros, zeros, 0, NULL,
+                                           NULL);
+        if (code == CL_SUCCESS)
+            code = multiply(&one, queue, (matrix){memory, 0}, (matrix){memory, 1},
+                            (matrix){memory, 2});
+        const cl_int end = dhowi_cl.Finish(queue);
+        if (code == CL_SUCCESS) code = end;
+        (void)dhowi_cl.ReleaseMemObject(memory);
+    }
+    (void)dhowi_cl.ReleaseCommandQueue(queue);
+    return code;
+}
+
+/* What the first product answered, 0 where it was computed; a device is tried once for each type.
+ */
+static int answer_of(dhowi_cl_device *device, int32_t dtype) {
+    const int i = dtype == DHOW_F64 ? 1 : dtype == DHOW_F16 ? 2 : 0;
+    pthread_mutex_lock(&blas_lock);
+    if (!device->blas_tried[i]) {
+        char text[256];
+        device->blas_codes[i] = try_product(device, dtype);
+        device->blas_tried[i] = true;
+        snprintf(text, sizeof text,
+                 "%.128s: CLBlast refuses to multiply here (%d); dhow's own kernels do it, several "
+                 "times slower",
+                 device->name, device->blas_codes[i]);
+        if (device->blas_codes[i] != 0) device->host->log(device->host->user, DHOW_LOG_WARN, text);
+    }
+    const int code = device->blas_codes[i];
+    pthread_mutex_unlock(&blas_lock);
+    return code;
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -123,6 +216,8 @@ static int32_t plan(void *device_pointer, const dhow_blas_desc *desc, void **out
     *out_workspace_bytes = *out_packed_bytes = 0;
     const char *reason = why_not(device, desc);
     if (reason == NULL && !load()) reason = library.detail;
+    if (reason == NULL && answer_of(device, desc->dtype_c) != 0)
+        reason = "CLBlast refuses to multiply on it";
     if (reason != NULL)
         return dhowi_cl_refuse(err, DHOW_UNSUPPORTED, "%s: %s", device->name, reason);
     blas_plan *result = dhowi_cl_new(device->host, sizeof *result);
@@ -146,29 +241,7 @@ static int32_t pack(void *plan_pointer, void *stream, dhow_buffer b, dhow_buffer
     return dhowi_cl_refuse(err, DHOW_UNSUPPORTED, "CLBlast packs no weights");
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
-
-/* Exact for the usual 0 and 1, rounded to nearest for the rest; CLBlast takes its scalars in the
- * matrices' type. */
-static cl_half half_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
-    if (size < 0x38800000u) return (cl_half)sign; /* below the smallest normal number */
-    if (size >= 0x477ff000u) return (cl_half)(sign | (size > 0x7f800000u ? 0x7e00u : 0x7c00u));
-    return (cl_half)(sign | ((size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13));
-}
-
-#define RUN_GEMM(function, scalar_alpha, scalar_beta)                                             \
-    function(CLBLAST_ROW_MAJOR,                                                                   \
-             d->flags &DHOW_BLAS_TRANSPOSE_A ? CLBLAST_TRANSPOSE : CLBLAST_NO_TRANSPOSE,          \
-             d->flags &DHOW_BLAS_TRANSPOSE_B ? CLBLAST_TRANSPOSE : CLBLAST_NO_TRANSPOSE,          \
-             (size_t)d->m, (size_t)d->n, (size_t)d->k, scalar_alpha,                              \
-             dhowi_cl_buffer_of(a.handle)->mem, (size_t)(a.offset / bytes), (size_t)d->lda,       \
-             (size_t)d->stride_a, dhowi_cl_buffer_of(b.handle)->mem, (size_t)(b.offset / bytes),  \
-             (size_t)d->ldb, (size_t)d->stride_b, scalar_beta, dhowi_cl_buffer_of(c.handle)->mem, \
-             (size_t)(c.offset / bytes), (size_t)d->ldc, (size_t)d->stride_c, (size_t)d->batch,   \
-             &queue, NULL)
+/* ---- running ------------------------------------------------------------------------------- */
 
 static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow_buffer b,
                    dhow_buffer c, dhow_buffer bias, dhow_buffer residual, dhow_buffer workspace,
@@ -177,18 +250,14 @@ static int32_t run(void *plan_pointer, void *stream_pointer, dhow_buffer a, dhow
     dhowi_cl_stream *stream = stream_pointer;
     const dhow_blas_desc *d = &ready->desc;
     const uint64_t bytes = ready->element_bytes;
-    cl_command_queue queue = stream->queue;
     (void)bias, (void)residual, (void)workspace;
     if (a.offset % bytes != 0 || b.offset % bytes != 0 || c.offset % bytes != 0)
         return dhowi_cl_refuse(err, DHOW_INVALID_ARGUMENT,
                                "a matrix begins in the middle of an element");
-    int code = 0;
-    if (d->dtype_c == DHOW_F64)
-        code = RUN_GEMM(library.dgemm, (double)d->alpha, (double)d->beta);
-    else if (d->dtype_c == DHOW_F16)
-        code = RUN_GEMM(library.hgemm, half_of(d->alpha), half_of(d->beta));
-    else
-        code = RUN_GEMM(library.sgemm, d->alpha, d->beta);
+    const int code =
+        multiply(d, stream->queue, (matrix){dhowi_cl_buffer_of(a.handle)->mem, a.offset / bytes},
+                 (matrix){dhowi_cl_buffer_of(b.handle)->mem, b.offset / bytes},
+                 (matrix){dhowi_cl_buffer_of(c.handle)->mem, c.offset / bytes});
     if (code != 0) {
         /* Numbers from -1024 on are CLBlast's own and have no OpenCL name. */
         return dhowi_cl_fail(err, code, "%s: CLBlast refused a %lld x %lld x %lld product",

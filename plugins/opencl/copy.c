@@ -126,13 +126,28 @@ static cl_int enqueue_rows(dhowi_cl_stream *stream, const copy_box *box) {
     return code;
 }
 
+static cl_int enqueue_box(dhowi_cl_stream *stream, const copy_box *box);
+
+/* All but the last plane, or row, at once, then that one. */
+static cl_int enqueue_but_last(dhowi_cl_stream *stream, const copy_box *box) {
+    const int outer = box->extent[2] > 1 ? 2 : 1;
+    copy_box most = *box, last = *box;
+    most.extent[outer]--;
+    last.extent[outer] = 1;
+    last.src.offset += most.extent[outer] * box->src.pitch[outer - 1];
+    last.dst.offset += most.extent[outer] * box->dst.pitch[outer - 1];
+    const cl_int code = enqueue_rect(stream, &most);
+    return code == CL_SUCCESS ? enqueue_box(stream, &last) : code;
+}
+
 static cl_int enqueue_box(dhowi_cl_stream *stream, const copy_box *box) {
     if (box->extent[1] == 1 && box->extent[2] == 1) return enqueue_linear(stream, box);
     if (pitches_fit(box) && end_is_regular(box, &box->src) && end_is_regular(box, &box->dst)) {
         /* Interleaved boxes of one buffer may be refused as overlapping although they share no
-         * byte. */
+         * byte. NVIDIA's driver wants a whole pitch behind the last row inside the buffer. */
         cl_int code = enqueue_rect(stream, box);
-        if (code != CL_MEM_COPY_OVERLAP) return code;
+        if (code == CL_INVALID_VALUE) code = enqueue_but_last(stream, box);
+        if (code != CL_MEM_COPY_OVERLAP && code != CL_INVALID_VALUE) return code;
     }
     if (box->extent[2] == 1) return enqueue_rows(stream, box);
     cl_int code = CL_SUCCESS;

@@ -88,6 +88,8 @@ typedef struct dhowi_cl_device {
     char driver[128];
     pthread_mutex_t pinned_lock;
     dhowi_cl_pinned *pinned;
+    bool blas_tried[3]; /* CLBlast's products of f32, f64 and f16, and what the first answered */
+    int blas_codes[3];
 } dhowi_cl_device;
 
 /* Lists the usable devices of all platforms into *out (NULL when there are none). `why` gets the
