@@ -135,6 +135,7 @@ static const image k_images[] = {
     {1, 1, 4, 4, 17, WINDOW(.kernel = {1, 3}, .stride = {1, 2})},
     {3, 6, 7, 7, 70, WINDOW(.kernel = {3, 3}, .pad = {1, 1, 1, 1})},
     {2, 9, 5, 90, 27, WINDOW(.kernel = {3, 3}, .pad = {1, 1, 1, 1}, .groups = 3)},
+    {3, 5, 6, 9, 7, WINDOW(.kernel = {6, 9})}, /* all of an image */
 };
 
 static int64_t extent_of(const dhow_window *w, int i, int64_t size) {

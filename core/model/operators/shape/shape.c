@@ -84,7 +84,7 @@ dhow_status dhowi_lower_squeeze(dhowi_lowering *b) {
     for (int32_t i = 0; i < x.rank; i++) {
         if (count == 0 ? x.shape[i] != 1 : !drop[i]) shape[rank++] = x.shape[i];
     }
-    return dhowi_reshape(b, b->in[0], rank, shape, &b->out[0]);
+    return dhowi_regroup(b, b->in[0], rank, shape, &b->out[0]);
 }
 
 dhow_status dhowi_lower_unsqueeze(dhowi_lowering *b) {
@@ -104,7 +104,7 @@ dhow_status dhowi_lower_unsqueeze(dhowi_lowering *b) {
         added[axis] = true;
     }
     for (int32_t i = 0, k = 0; i < y.rank; i++) y.shape[i] = added[i] ? 1 : x.shape[k++];
-    return dhowi_reshape(b, b->in[0], y.rank, y.shape, &b->out[0]);
+    return dhowi_regroup(b, b->in[0], y.rank, y.shape, &b->out[0]);
 }
 
 dhow_status dhowi_lower_transpose(dhowi_lowering *b) {
