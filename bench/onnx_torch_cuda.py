@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX models on CUDA: dhow's results against ONNX Runtime's on the processor, and its times beside PyTorch's.
 
-    onnx_torch_cuda.py LIBDHOW [--check] [--threads N] [--json FILE] FOLDER...
+    onnx_torch_cuda.py LIBDHOW [--check] [--threads N] [--precisions f32,tf32,f16] [--json FILE] FOLDER...
 
 FOLDER holds model.onnx and in0.npy ... as export_models.py writes them. Times are of graphs and of single runs, in f32, TF32 and
 f16; PyTorch's are of the network that the folder is named after, tv-<of torchvision>, tm-<of timm> or bert, with -b<batch>, as CUDA
@@ -128,7 +128,7 @@ def error_of(got, want):
     return worst
 
 
-def peer(name, inputs):
+def peer(name, inputs, precisions):
     """PyTorch's seconds by precision: {"f32": (graph, eager), ...}"""
     import torch
     torch.set_grad_enabled(False)
@@ -147,7 +147,7 @@ def peer(name, inputs):
     else:
         return {}
     found = {}
-    for precision in ("f32", "tf32", "f16"):
+    for precision in precisions:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
         m = module.cuda().eval()
         x = torch.from_numpy(inputs[0]).cuda()
@@ -178,9 +178,11 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--json")
     parser.add_argument("folders", nargs="+")
     given = parser.parse_args()
+    precisions = [word for word in PRECISIONS if word in given.precisions.split(",")]
     dhow, rows, failed = Dhow(given.library), [], 0
     for folder in given.folders:
         name, path = os.path.basename(folder.rstrip("/")), os.path.join(folder, "model.onnx")
@@ -191,11 +193,11 @@ def main():
         rows.append(row)
         try:
             want = expected(path, inputs, given.threads)
-            others = {} if given.check else peer(name, inputs)
+            others = {} if given.check else peer(name, inputs, precisions)
         except Exception as failure:  # whatever a peer says
             print("%-28s peer: %s" % (name, str(failure)[:200]), flush=True)
             continue
-        for precision in PRECISIONS:
+        for precision in precisions:
             try:
                 run = Run(dhow, path, inputs, len(want), precision)
                 got = [dhow.read(ctypes.c_void_p(h), w) for h, w in zip(run.outs, want)]

@@ -139,3 +139,105 @@ Test(vendor_plans, halves_of_channels_stay_in_the_layout_of_their_image) {
     dhow_tensor_release(out);
     dhow_model_release(m);
 }
+
+/* Values of a model on the processor and on the device that likes NHWC, and its copies there. */
+static int compare_devices(dhow_model *m, uint32_t outputs) {
+    static const char *const devices[] = {"cpu", "sim:0"};
+    static float values[2][4][4096];
+    int copies = 0;
+    for (int d = 0; d < 2; d++) {
+        dhow_device *device;
+        dhow_tensor *in, *out[4];
+        OK(dhow_device_get(g_context, devices[d], &device));
+        OK(dhow_model_to(m, device));
+        OK(dhow_tensor_uniform(device, DHOW_F32, DHOW_SHAPE(2, 8, 6, 5), -1, 1, 1, &in));
+        OK(dhow_model_run(m, NULL, &in, 1, out, outputs));
+        for (uint32_t i = 0; i < outputs; i++) {
+            dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
+            size_t count = 1;
+            OK(dhow_tensor_get_info(out[i], &info));
+            for (int32_t k = 0; k < info.rank; k++) count *= (size_t)info.shape[k];
+            cr_assert_leq(count, 4096);
+            OK(dhow_tensor_read(out[i], values[d][i], count * sizeof(float)));
+            for (size_t at = 0; at < count && d == 1; at++)
+                cr_assert_float_eq(values[1][i][at], values[0][i][at], 1e-4, "output %u", i);
+            dhow_tensor_release(out[i]);
+        }
+        dhow_tensor_release(in);
+    }
+    dhow_model_summary summary = DHOW_INIT(dhow_model_summary);
+    OK(dhow_model_get_summary(m, &summary));
+    for (uint32_t i = 0; i < summary.step_count; i++) {
+        dhow_model_step_info step = DHOW_INIT(dhow_model_step_info);
+        OK(dhow_model_step_at(m, i, &step));
+        copies += strcmp(step.kernel, "copy") == 0;
+    }
+    return copies;
+}
+
+typedef enum shown { NOTHING, THE_ROWS, THE_IMAGE, BOTH } shown;
+
+/* Liu et al., 2022: a convolution whose channels are rows of a norm and of a product, added to what
+ * went in, twice. */
+static int copies_of_rows(shown shows) {
+    static const int32_t last[] = {0, 2, 3, 1}, second[] = {0, 3, 1, 2};
+    dhow_model *m;
+    dhow_model_value x, y, rows = -1;
+    uint32_t outputs = 1;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(2, 8, 6, 5), &x));
+    x = convolved(m, "stem", x, 8, 12, 3);
+    for (int i = 0; i < 2; i++) {
+        OK(dhow_model_begin_scope(m, i == 0 ? "0" : "1"));
+        y = convolved(m, "conv", x, 12, 12, 3);
+        OK(dhow_model_permute(m, y, last, 4, &rows));
+        OK(dhow_model_layernorm(m, "norm", rows, 12, 1e-5f, &y));
+        OK(dhow_model_linear(m, "fc", y, 12, 12, 1, &y));
+        OK(dhow_model_permute(m, y, second, 4, &y));
+        OK(dhow_model_add(m, x, y, &x));
+        OK(dhow_model_end_scope(m));
+    }
+    y = convolved(m, "end", x, 12, 8, 1);
+    OK(dhow_model_output(m, "y", y));
+    if (shows == THE_ROWS || shows == BOTH) {
+        OK(dhow_model_output(m, "rows", rows));
+        outputs++;
+    }
+    if (shows == THE_IMAGE || shows == BOTH) {
+        OK(dhow_model_output(m, "image", x));
+        outputs++;
+    }
+    OK(dhow_model_init_parameters(m, 1));
+    const int copies = compare_devices(m, outputs);
+    dhow_model_release(m);
+    return copies;
+}
+
+Test(vendor_plans, channels_of_pixels_are_rows_without_a_copy) {
+    cr_expect_eq(copies_of_rows(NOTHING), 2, "the input and the result");
+    (void)copies_of_rows(THE_ROWS);
+    (void)copies_of_rows(THE_IMAGE);
+    (void)copies_of_rows(BOTH);
+}
+
+/* A part of the pixels, and of the channels, of an image that lies in NHWC. */
+Test(vendor_plans, parts_of_an_image_are_copied_out_of_nhwc) {
+    static const int32_t last[] = {0, 2, 3, 1};
+    dhow_model *m;
+    dhow_model_value x, y, part;
+    OK(dhow_model_create(g_context, &m));
+    OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(2, 8, 6, 5), &x));
+    x = convolved(m, "0", x, 8, 12, 3);
+    OK(dhow_model_slice(m, x, 2, 1, 6, 2, &part));
+    OK(dhow_model_slice(m, part, 1, 3, 11, 1, &part));
+    OK(dhow_model_permute(m, part, last, 4, &part));
+    OK(dhow_model_softmax(m, part, -1, &y));
+    OK(dhow_model_output(m, "part", y));
+    OK(dhow_model_flatten(m, x, 1, &y)); /* over channels and pixels */
+    OK(dhow_model_slice(m, y, 1, 7, 300, 3, &y));
+    OK(dhow_model_softmax(m, y, -1, &y));
+    OK(dhow_model_output(m, "flat", y));
+    OK(dhow_model_init_parameters(m, 1));
+    (void)compare_devices(m, 2);
+    dhow_model_release(m);
+}

@@ -327,6 +327,7 @@ dhow_status dhowi_close_segment(dhowi_maker *k, uint32_t first_step, dhowi_segme
     *seg = (dhowi_segment){.first_step = first_step};
     dhowi_recorder_init(&seg->recorder, k->m->device);
     if (k->m->device != k->m->context->cpu) DHOWI_TRY(dhowi_check_steps(k->b, first_step));
+    if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) dhowi_drop_copies(k->b, first_step);
     dhowi_find_lifetimes(k->b, first_step);
     if (dhowi_optimises(DHOWI_OPTIMISE_IN_PLACE)) DHOWI_TRY(dhowi_reuse_inputs(k->b, first_step));
     seg->step_count = k->b->step_count - first_step;

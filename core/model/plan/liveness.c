@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long buffers live, and which steps may write over an input.
+ * How long buffers live, which copies are none, and which steps may write over an input.
  */
 #include "base/errors/planted.h"
 #include "base/memory/alloc.h"
@@ -22,6 +22,56 @@ void dhowi_find_lifetimes(dhowi_lowering *b, uint32_t first_step) {
         use_buffer(b, s->second, at, true);
     }
 }
+
+/* ---- copies that are none ---- */
+
+static bool is_whole(const dhowi_lowering *b, int32_t ref) {
+    const dhowi_item *item = &b->items[ref];
+    if (item->tensor != NULL || item->buffer < 0) return false;
+    const dhowi_buffer *buffer = &b->buffers[item->buffer];
+    return item->contiguous && item->offset == 0 && buffer->external == 0 && !buffer->kept;
+}
+
+/* Whether another step than number `but` writes to a buffer, from number `first` on. */
+static bool is_written(const dhowi_lowering *b, int32_t buffer, uint32_t first, uint32_t but) {
+    for (uint32_t i = first; i < b->step_count; i++) {
+        const int32_t outs[] = {b->steps[i].out, b->steps[i].second};
+        for (int k = 0; k < 2 && i != but; k++)
+            if (outs[k] >= 0 && b->items[outs[k]].tensor == NULL &&
+                b->items[outs[k]].buffer == buffer)
+                return true;
+    }
+    return false;
+}
+
+/* Of a whole buffer into a whole other one, in the same order, while both stay as they are. */
+static bool is_no_copy(const dhowi_lowering *b, uint32_t first_step, uint32_t at) {
+    const dhowi_step *s = &b->steps[at];
+    if (s->op != DHOWI_OP_copy || s->on_host || !is_whole(b, s->in[0]) || !is_whole(b, s->out))
+        return false;
+    const dhowi_item *in = &b->items[s->in[0]], *out = &b->items[s->out];
+    return in->buffer != out->buffer && in->desc.dtype == out->desc.dtype &&
+           b->buffers[in->buffer].bytes == b->buffers[out->buffer].bytes &&
+           !is_written(b, in->buffer, at + 1, at) &&
+           !is_written(b, out->buffer, first_step, at);
+}
+
+void dhowi_drop_copies(dhowi_lowering *b, uint32_t first_step) {
+    uint32_t kept = first_step;
+    for (uint32_t i = first_step; i < b->step_count; i++) {
+        const dhowi_step *s = &b->steps[i];
+        if (!is_no_copy(b, first_step, i)) {
+            b->steps[kept++] = *s;
+            continue;
+        }
+        const int32_t from = b->items[s->in[0]].buffer, to = b->items[s->out].buffer;
+        for (uint32_t k = 0; k < b->item_count; k++)
+            if (b->items[k].buffer == to) b->items[k].buffer = from;
+    }
+    b->step_count = kept;
+}
+
+/* ---- results over inputs ---- */
 
 /* Buffers of which one took the other's place: now[i] is the buffer that i is, or leads to it. */
 static int32_t buffer_now(const int32_t *now, int32_t buffer) {

@@ -22,6 +22,8 @@ dhow_status dhowi_host_copy(dhow_tensor *t, dhow_tensor **out);
 /* Makes items of the inputs. */
 dhow_status dhowi_plan_inputs(dhowi_maker *k);
 
+/* Where a whole buffer is copied into another one and both stay so, one does for both. */
+void dhowi_drop_copies(dhowi_lowering *b, uint32_t first_step);
 void dhowi_find_lifetimes(dhowi_lowering *b, uint32_t first_step);
 /* Elementwise steps write over an input that nobody reads afterwards. */
 dhow_status dhowi_reuse_inputs(dhowi_lowering *b, uint32_t first_step);

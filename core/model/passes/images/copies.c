@@ -140,11 +140,86 @@ static dhow_status block_shuffle(dhowi_blocker *k, const dhowi_step *s, bool *do
     return dhowi_have_blocks(k, whole, blocks);
 }
 
+/* The strides and the offset in NHWC of a view of an image, whose dimensions each run over images,
+ * over channels or over pixels; false where one runs over several. */
+static bool is_view_in_nhwc(const dhowi_item *view, const int64_t image[4], int64_t *strides,
+                            int64_t *offset) {
+    const int64_t channels = image[1], pixels = image[2] * image[3], all = channels * pixels;
+    int64_t channel = view->offset % all / pixels, pixel = view->offset % pixels;
+    *offset = view->offset / all * all + pixel * channels + channel;
+    for (int32_t i = 0; i < view->desc.rank; i++) {
+        const int64_t last = view->desc.shape[i] - 1, stride = view->strides[i];
+        if (last < 0) return false;
+        strides[i] = stride;
+        if (last == 0 || stride % all == 0) continue;
+        if (stride % pixels == 0) {
+            strides[i] = stride / pixels;
+            channel += last * strides[i];
+        } else {
+            strides[i] = stride * channels;
+            pixel += last * stride;
+        }
+    }
+    return channel < channels && pixel < pixels;
+}
+
+/* Out of an image that is there in NHWC alone: the channels of each pixel as a row, often. */
+static dhow_status copy_out_of_blocks(dhowi_blocker *k, const dhowi_step *s, bool *done) {
+    dhowi_lowering *b = k->b;
+    dhowi_image_form *f;
+    int64_t strides[DHOW_MAX_RANK], offset;
+    int32_t x;
+    *done = false;
+    if (k->layout != DHOW_LAYOUT_NHWC || b->items[s->in[0]].tensor != NULL ||
+        k->images[b->items[s->in[0]].buffer] < 0)
+        return DHOW_OK;
+    DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
+    const dhowi_item *in = &b->items[s->in[0]];
+    if (f->blocks < 0 || f->has_plain ||
+        !is_view_in_nhwc(in, b->items[f->plain].desc.shape, strides, &offset))
+        return DHOW_OK;
+    *done = true;
+    const dhowi_tensor_desc desc = in->desc;
+    DHOWI_TRY(dhowi_view(b, f->blocks, desc.rank, desc.shape, strides, offset, &x));
+    DHOWI_TRY(dhowi_write_plain(k, s->out));
+    return dhowi_emit_into(b, DHOWI_OP_copy, &x, 1, NULL, s->out);
+}
+
+static bool is_written_later(const dhowi_blocker *k, uint32_t at, int32_t buffer) {
+    const dhowi_item *items = k->b->items;
+    for (uint32_t i = at + 1; i < k->old_count; i++) {
+        const int32_t outs[] = {k->old[i].out, k->old[i].second};
+        for (int q = 0; q < 2; q++)
+            if (outs[q] >= 0 && items[outs[q]].tensor == NULL && items[outs[q]].buffer == buffer)
+                return true;
+    }
+    return false;
+}
+
+/* An image made dense of pixels that lie in NHWC already: they are its blocks. */
+static dhow_status copy_into_blocks(dhowi_blocker *k, uint32_t at, bool *done) {
+    dhowi_lowering *b = k->b;
+    const dhowi_step *s = &k->old[at];
+    const dhowi_item *in = &b->items[s->in[0]], *out = &b->items[s->out];
+    int32_t blocks;
+    *done = dhowi_lies_in_nhwc(k, s->in[0]) && dhowi_is_image(b, s->out) &&
+            dhowi_shape_equal(4, in->desc.shape, out->desc.rank, out->desc.shape) &&
+            !is_written_later(k, at, in->buffer) && !is_written_later(k, at, out->buffer);
+    if (!*done) return DHOW_OK;
+    DHOWI_TRY(dhowi_want_blocks(k, s->in[0], &blocks));
+    return dhowi_have_blocks(k, s->out, blocks);
+}
+
 dhow_status dhowi_copy_blocks(dhowi_blocker *k, uint32_t at, uint32_t *used) {
     bool done = false;
     *used = 0;
     if (k->b->items[k->old[at].out].tensor != NULL) return DHOW_OK;
     if (k->old[at].op == DHOWI_OP_copy) DHOWI_TRY(block_shuffle(k, &k->old[at], &done));
+    if (!done) DHOWI_TRY(block_concat(k, at, used));
+    if (k->old[at].op == DHOWI_OP_copy && !done && *used == 0)
+        DHOWI_TRY(copy_into_blocks(k, at, &done));
+    if (k->old[at].op == DHOWI_OP_copy && !done && *used == 0)
+        DHOWI_TRY(copy_out_of_blocks(k, &k->old[at], &done));
     if (done) *used = 1;
-    return done ? DHOW_OK : block_concat(k, at, used);
+    return DHOW_OK;
 }

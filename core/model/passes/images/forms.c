@@ -149,8 +149,20 @@ static channels_of find_channels(const dhowi_blocker *k, int32_t ref) {
     return DHOWI_GUARD(channels_within_a_block, whole) ? found : none;
 }
 
+bool dhowi_lies_in_nhwc(const dhowi_blocker *k, int32_t ref) {
+    const dhowi_item *view = &k->b->items[ref];
+    const int64_t *e = view->desc.shape, dense[] = {e[1] * e[2] * e[3], 1, e[3] * e[1], e[1]};
+    if (k->layout != DHOW_LAYOUT_NHWC || view->tensor != NULL || view->desc.rank != 4 ||
+        view->offset != 0 || dhowi_count_of(&view->desc) == 0 || dhowi_is_image(k->b, ref))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (e[i] != 1 && view->strides[i] != dense[i]) return false;
+    return true;
+}
+
 bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref) {
-    return dhowi_is_image(k->b, ref) || find_channels(k, ref).whole >= 0;
+    return dhowi_is_image(k->b, ref) || find_channels(k, ref).whole >= 0 ||
+           dhowi_lies_in_nhwc(k, ref);
 }
 
 /* Those channels of the image's blocks. */
@@ -180,6 +192,13 @@ dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out) {
         const channels_of channels = find_channels(k, ref);
         if (channels.whole >= 0) return view_channels(k, ref, channels, out);
     }
+    if (dhowi_lies_in_nhwc(k, ref)) {
+        const int64_t *e = k->b->items[ref].desc.shape;
+        const int64_t shape[] = {e[0], 1, e[2], e[3], e[1]};
+        const int64_t strides[] = {e[1] * e[2] * e[3], e[1] * e[2] * e[3], e[3] * e[1], e[1], 1};
+        DHOWI_TRY(dhowi_want_plain(k, ref));
+        return dhowi_view(k->b, ref, 5, shape, strides, 0, out);
+    }
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
     if (f->blocks < 0 || !dhowi_same_blocks(k->b, f->plain, ref)) DHOWI_TRY(make_blocks(k, ref));
     DHOWI_TRY(dhowi_form_of(k, ref, &f));
@@ -205,6 +224,7 @@ dhow_status dhowi_have_blocks(dhowi_blocker *k, int32_t ref, int32_t blocks) {
 bool dhowi_is_blocked(dhowi_blocker *k, int32_t ref) {
     dhowi_image_form *f;
     if (ref < 0 || k->b->items[ref].tensor != NULL) return false;
+    if (dhowi_lies_in_nhwc(k, ref)) return true;
     if (!dhowi_is_image(k->b, ref)) {
         ref = find_channels(k, ref).whole;
         if (ref < 0) return false;

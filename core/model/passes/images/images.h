@@ -35,7 +35,10 @@ dhow_status dhowi_new_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
 dhow_status dhowi_want_plain(dhowi_blocker *k, int32_t ref);
 /* A step writes to some view of the buffer, and perhaps to a part of it alone. */
 dhow_status dhowi_write_plain(dhowi_blocker *k, int32_t ref);
-/* Whether blocks can be wanted of it: an image, or whole blocks of an image's channels. */
+/* Whether a view [n, c, h, w] is dense when its channels come last: pixels that were rows. */
+bool dhowi_lies_in_nhwc(const dhowi_blocker *k, int32_t ref);
+/* Whether blocks can be wanted of it: an image, whole blocks of an image's channels, or a view that
+ * lies in NHWC. */
 bool dhowi_has_blocks(const dhowi_blocker *k, int32_t ref);
 /* An image in blocks, with its own height and width; of channels of an image a view. */
 dhow_status dhowi_want_blocks(dhowi_blocker *k, int32_t ref, int32_t *out);
