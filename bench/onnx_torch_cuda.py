@@ -4,13 +4,14 @@
     onnx_torch_cuda.py LIBDHOW [--check] [--threads N] [--precisions f32,tf32,f16] [--json FILE] FOLDER...
 
 FOLDER holds model.onnx and in0.npy ... as export_models.py writes them. Times are of graphs and of single runs, in f32, TF32 and
-f16; PyTorch's are of the network that the folder is named after, tv-<of torchvision>, tm-<of timm> or bert, with -b<batch>, as CUDA
-graphs, with channels last in f16. --check leaves the times out.
+f16; PyTorch's are of the network that the folder is named after, tv-<of torchvision>, tm-<of timm> or bert, perhaps with -b<batch>, as
+CUDA graphs, with channels last in f16. --check leaves the times out.
 """
 import argparse
 import ctypes
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -133,7 +134,7 @@ def peer(name, inputs, precisions):
     import torch
     torch.set_grad_enabled(False)
     torch.backends.cudnn.benchmark = True
-    network, batch = name.rsplit("-b", 1)
+    network = re.sub("-b[0-9x]+$", "", name)
     kind, _, model = network.partition("-")
     if kind == "tv":
         import torchvision
