@@ -433,6 +433,5 @@ static void bench_start(bench *b) {
 const bench_group bench_groups[] = {{"copies", bench_copies},     {"bandwidth", bench_bandwidth},
                                     {"launches", bench_launches}, {"matmul", bench_matmul},
                                     {"model", bench_model},       {"models", bench_models},
-                                    {"feed", bench_feed},
-                                    {"start", bench_start}};
+                                    {"feed", bench_feed},         {"start", bench_start}};
 const size_t bench_group_count = sizeof bench_groups / sizeof bench_groups[0];

@@ -207,8 +207,7 @@ static bool data_type(int32_t dtype, cudaDataType_t *out) {
 }
 
 static bool is_tf32(const dhow_blas_desc *desc) {
-    return desc->dtype_a == DHOW_F32 &&
-           (desc->compute == DHOW_BF16 || desc->compute == DHOW_F16);
+    return desc->dtype_a == DHOW_F32 && (desc->compute == DHOW_BF16 || desc->compute == DHOW_F16);
 }
 
 static int compute_type(const dhow_blas_desc *desc) {

@@ -145,8 +145,7 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *given, void **ou
     int32_t status = check(device, desc, err);
     if (status != DHOW_OK) return status;
     const bool is_own = wants_own_kernel(desc);
-    const choice engines[] = {is_own ? by_product : by_cudnn,
-                              is_own ? by_cudnn : by_product};
+    const choice engines[] = {is_own ? by_product : by_cudnn, is_own ? by_cudnn : by_product};
     status = DHOW_UNSUPPORTED;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0] && status == DHOW_UNSUPPORTED; i++) {
         const bool may_round = engines[i].engine == &dhowi_cuda_conv_by_cudnn; /* Winograd's, FFT */

@@ -2,8 +2,8 @@
  *
  * dhow.blas/1 over CLBlast, opened when the first plan is made. On GPUs only: on processors the
  * portable kernel in loop form is several times faster, and CLBlast takes 9 seconds to compile
- * there. DHOW_OPENCL_BLAS=on uses it everywhere, off nowhere. Its kernels are compiled by the driver,
- * which may fail, so each device is tried before it gets a plan.
+ * there. DHOW_OPENCL_BLAS=on uses it everywhere, off nowhere. Its kernels are compiled by the
+ * driver, which may fail, so each device is tried before it gets a plan.
  *
  * The prototypes are ours, since CLBlast's C interface is stable and its header is rarely
  * installed; the enums are ints.

@@ -151,7 +151,8 @@ static conform_result permuted(conform_env *env) {
                  {3, {3, 1008, 4}, {0, 2, 1}}};
     static const dhow_dtype dtypes[] = {DHOW_F32, DHOW_U8, DHOW_F16, DHOW_I64};
     enum { CASES = sizeof cases / sizeof cases[0], MOST = 66000 };
-    unsigned char *data = conform_memory(env, (MOST + 1) * 8), *want = conform_memory(env, MOST * 8);
+    unsigned char *data = conform_memory(env, (MOST + 1) * 8),
+                  *want = conform_memory(env, MOST * 8);
     conform_pattern(data, (MOST + 1) * 8, 1);
     for (int c = 0; c < 8 * CASES; c++) {
         const dhow_dtype dtype = dtypes[c / (2 * CASES)];

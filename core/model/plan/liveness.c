@@ -52,8 +52,7 @@ static bool is_no_copy(const dhowi_lowering *b, uint32_t first_step, uint32_t at
     const dhowi_item *in = &b->items[s->in[0]], *out = &b->items[s->out];
     return in->buffer != out->buffer && in->desc.dtype == out->desc.dtype &&
            b->buffers[in->buffer].bytes == b->buffers[out->buffer].bytes &&
-           !is_written(b, in->buffer, at + 1, at) &&
-           !is_written(b, out->buffer, first_step, at);
+           !is_written(b, in->buffer, at + 1, at) && !is_written(b, out->buffer, first_step, at);
 }
 
 void dhowi_drop_copies(dhowi_lowering *b, uint32_t first_step) {

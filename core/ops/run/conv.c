@@ -346,28 +346,14 @@ static bool is_whole(const dhow_tensor *x, const dhow_window *w) {
            (w->pad[0] | w->pad[1] | w->pad[2] | w->pad[3]) == 0;
 }
 
-/* The mean of each row, of images that are rows. */
-static dhow_status run_mean(const dhowi_call *call) {
-    dhow_tensor *x = call->in[0];
-    const dhowi_attrs attrs = {.dim = 1};
-    const int64_t shape[] = {x->shape[0] * x->shape[1], x->shape[2] * x->shape[3]};
-    const int64_t strides[] = {shape[1], 1};
-    dhowi_call mean = *call;
-    mean.op = dhowi_op_of(DHOWI_OP_reduce_mean);
-    mean.attrs = &attrs;
-    DHOWI_TRY(dhowi_tensor_view(x->storage, x->dtype, 2, shape, strides, x->offset, &mean.in[0]));
-    const dhow_status status = dhowi_run_reduce(&mean);
-    dhow_tensor_release(mean.in[0]);
-    return status;
-}
-
 dhow_status dhowi_run_pool2d(const dhowi_call *call) {
     dhow_tensor *x = call->in[0], *y = call->out;
     const dhow_window *given = &call->attrs->window;
     dhow_window w;
     dhow_kernel *kernel;
     DHOWI_TRY(dhowi_window_check(call->op->name, given, given->kernel[0], given->kernel[1], &w));
-    if (call->op == dhowi_op_of(DHOWI_OP_avgpool2d) && is_whole(x, &w)) return run_mean(call);
+    if (strcmp(call->op->kernel, "avgpool2d") == 0 && is_whole(x, &w))
+        return dhowi_run_image_mean(call);
     DHOWI_TRY(dhowi_op_kernel(call->op, x->dtype, call->stream->device, &kernel));
     const dhow_arg args[] = {dhowi_arg_buffer(x, DHOW_ACCESS_READ),
                              dhowi_arg_buffer(y, DHOW_ACCESS_WRITE),

@@ -136,13 +136,14 @@ static dhow_status split_at(const dhowi_call *call, split *s) {
 }
 
 /* How many parts what leads to a result is cut into on GPUs, see kernels/parts.k: by extents alone,
- * so that sums are the same on any number of multiprocessors and devices. An item has `UNIT` columns
- * beside each other, a group does `lanes` rows at a time, and an item adds up 16 to 256 of them. */
+ * so that sums are the same on any number of multiprocessors and devices. A group has `UNIT`
+ * columns for each item, or does `lanes` rows at a time and more, and an item adds up at most 256
+ * of them.
+ */
 static int64_t parts_of(const dhow_device *device, const split *s) {
     enum { GROUP = 256, UNIT = 4, GROUPS = 1024, LEAST = 16, MOST = 256 };
-    const int64_t units = dhowi_ceil_div(DHOWI_MAX(s->inner, 1), UNIT);
-    const int64_t lanes = DHOWI_MAX(GROUP / (s->inner > 1 ? units : 1), 1);
-    const int64_t groups = s->inner > 0 ? s->outer * dhowi_ceil_div(units, GROUP) : 0,
+    const int64_t lanes = DHOWI_MAX(GROUP / DHOWI_MAX(s->inner, 1), 1);
+    const int64_t groups = s->outer * dhowi_ceil_div(s->inner, UNIT * GROUP),
                   steps = dhowi_ceil_div(s->n, lanes);
     if (dhowi_device_is_host(device) || !dhowi_splits_rows(device) || groups == 0 ||
         4 * groups > GROUPS || steps < 2 * LEAST)
@@ -265,6 +266,26 @@ dhow_status dhowi_run_reduce(const dhowi_call *call) {
         return divide_output(call, s.n);
     }
     return reduce_by(call, mean ? 1.0f / (float)s.n : 1.0f);
+}
+
+/* Of an average pool whose window is the image: the mean of each row, of images that are rows. */
+dhow_status dhowi_run_image_mean(const dhowi_call *call) {
+    static _Atomic int32_t kernel_index[DHOW_BOOL + 1];
+    static const dhowi_op mean_of_rows = {.name = "avgpool2d",
+                                          .kernel = "reduce_sum",
+                                          .flags = DHOWI_OP_REDUCES | DHOWI_OP_MEAN,
+                                          .kernel_index = kernel_index};
+    dhow_tensor *x = call->in[0];
+    const dhowi_attrs attrs = {.dim = 1};
+    const int64_t shape[] = {x->shape[0] * x->shape[1], x->shape[2] * x->shape[3]};
+    const int64_t strides[] = {shape[1], 1};
+    dhowi_call rows = *call;
+    rows.op = &mean_of_rows;
+    rows.attrs = &attrs;
+    DHOWI_TRY(dhowi_tensor_view(x->storage, x->dtype, 2, shape, strides, x->offset, &rows.in[0]));
+    const dhow_status status = dhowi_run_reduce(&rows);
+    dhow_tensor_release(rows.in[0]);
+    return status;
 }
 
 /* Of rows, processors find the largest with vectors, and its place then. */
