@@ -15,6 +15,7 @@
 extern char **environ;
 
 void bench_feed(bench *b);
+void bench_mlp(bench *b);
 void bench_models(bench *b);
 
 const char bench_default_device[] = "cuda";
@@ -329,73 +330,6 @@ static void bench_matmul(bench *b) {
     bench_product(b, "matmul 8192 bf16", RAW_BF16);
 }
 
-/* ---- a model -------------------------------------------------------------------------------- */
-
-typedef struct network {
-    dhow_model *model;
-    dhow_tensor *x, *y;
-    dhow_stream *stream;
-    dhow_graph *graph;
-    int runs;
-} network;
-
-static dhow_model *make_mlp(dhow_context *context, dhow_device *device) {
-    static const int64_t sizes[] = {784, 512, 256, 10};
-    static const char *const names[] = {"fc1", "fc2", "fc3"};
-    dhow_model *m;
-    dhow_model_value v;
-    BENCH_OK(dhow_model_create(context, &m));
-    BENCH_OK(dhow_model_input(m, "x", DHOW_F32, DHOW_SHAPE(-1, 784), &v));
-    for (int i = 0; i < 3; i++) {
-        BENCH_OK(dhow_model_linear(m, names[i], v, sizes[i], sizes[i + 1], 1, &v));
-        if (i < 2) BENCH_OK(dhow_model_relu(m, v, &v));
-    }
-    BENCH_OK(dhow_model_output(m, "y", v));
-    BENCH_OK(dhow_model_to(m, device));
-    return m;
-}
-
-static dhow_status run_once(void *data, dhow_stream *stream) {
-    network *n = data;
-    return dhow_model_run_into(n->model, stream, &n->x, 1, &n->y, 1);
-}
-static void run_eager(void *data) {
-    network *n = data;
-    for (int i = 0; i < n->runs; i++) BENCH_OK(run_once(n, n->stream));
-    BENCH_OK(dhow_stream_sync(n->stream));
-}
-static void run_graph(void *data) {
-    network *n = data;
-    for (int i = 0; i < n->runs; i++) BENCH_OK(dhow_graph_replay(n->graph, n->stream));
-    BENCH_OK(dhow_stream_sync(n->stream));
-}
-
-/* PyTorch's side is measured by peer_torch_cuda.py, which reads these rows. */
-static void bench_model(bench *b) {
-    const int64_t batches[] = {1, bench_is_small(b) ? 2 : 32, bench_is_small(b) ? 3 : 1024};
-    dhow_device *device = bench_main_device(b);
-    network n = {.model = make_mlp(bench_context(b), device), .runs = bench_is_small(b) ? 2 : 100};
-    BENCH_OK(dhow_stream_create(device, &n.stream));
-    for (int i = 0; i < 3; i++) {
-        char name[64];
-        const int64_t shape[] = {batches[i], 784};
-        n.x = bench_tensor(device, 2, shape);
-        BENCH_OK(dhow_tensor_create(device, DHOW_F32, DHOW_SHAPE(batches[i], 10), &n.y));
-        BENCH_OK(dhow_graph_record(n.stream, run_once, &n, &n.graph));
-        if (dhow_graph_reason(n.graph)[0] != '\0')
-            printf("no graph: %s\n", dhow_graph_reason(n.graph));
-        (void)snprintf(name, sizeof name, "MLP batch %lld, graph", (long long)batches[i]);
-        const double eager = bench_seconds(1, run_eager, &n) / n.runs;
-        bench_report(b, name, "the same without a graph", 0,
-                     bench_seconds(1, run_graph, &n) / n.runs, eager);
-        dhow_graph_release(n.graph);
-        dhow_tensor_release(n.x);
-        dhow_tensor_release(n.y);
-    }
-    dhow_stream_release(n.stream);
-    dhow_model_release(n.model);
-}
-
 /* ---- start-up ------------------------------------------------------------------------------- */
 
 static void spawn(char *const *arguments) {
@@ -432,6 +366,6 @@ static void bench_start(bench *b) {
 
 const bench_group bench_groups[] = {{"copies", bench_copies},     {"bandwidth", bench_bandwidth},
                                     {"launches", bench_launches}, {"matmul", bench_matmul},
-                                    {"model", bench_model},       {"models", bench_models},
+                                    {"model", bench_mlp},         {"models", bench_models},
                                     {"feed", bench_feed},         {"start", bench_start}};
 const size_t bench_group_count = sizeof bench_groups / sizeof bench_groups[0];

@@ -18,6 +18,8 @@ import warnings
 
 import numpy
 
+import open_dhow
+
 warnings.filterwarnings("ignore")
 NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bool": 13, "int64": 11, "int32": 9, "uint8": 6, "int8": 5}
 PRECISIONS = {"f32": 0, "tf32": 1, "f16": 3}
@@ -25,19 +27,11 @@ ALLOWED = {"f32": 2e-4, "tf32": 2e-2, "f16": 5e-2}
 WORK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class Dhow:
+class Dhow(open_dhow.Dhow):
     def __init__(self, library):
-        self.lib = ctypes.CDLL(library)
-        self.lib.dhow_last_error.restype = ctypes.c_char_p
-        self.lib.dhow_graph_reason.restype = ctypes.c_char_p
-        self.context, self.device, self.stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.ok(self.lib.dhow_context_create(None, ctypes.byref(self.context)))
-        self.ok(self.lib.dhow_device_get(self.context, b"cuda:0", ctypes.byref(self.device)))
+        super().__init__(library)
+        self.stream = ctypes.c_void_p()
         self.ok(self.lib.dhow_stream_create(self.device, ctypes.byref(self.stream)))
-
-    def ok(self, status):
-        if status != 0:
-            raise RuntimeError(self.lib.dhow_last_error().decode())
 
     def tensor(self, array):
         array = numpy.ascontiguousarray(array)

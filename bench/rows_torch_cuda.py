@@ -12,6 +12,8 @@ import time
 
 import torch
 
+import open_dhow
+
 torch.set_grad_enabled(False)
 torch.manual_seed(3)
 torch.backends.cudnn.benchmark = True
@@ -22,27 +24,11 @@ ROUNDS = 7
 HALF = (torch.float32, torch.float16)
 
 
-class Window(ctypes.Structure):
-    """dhow_window"""
-    _fields_ = [("struct_size", ctypes.c_uint32), ("kernel", ctypes.c_int64 * 2), ("stride", ctypes.c_int64 * 2), ("pad", ctypes.c_int64 * 4),
-                ("dilation", ctypes.c_int64 * 2), ("groups", ctypes.c_int64)]
-
-    def __init__(self, kernel, stride, pad, groups=1):
-        super().__init__(ctypes.sizeof(Window), (kernel, kernel), (stride, stride), (pad,) * 4, (1, 1), groups)
+def window(kernel, stride, pad, groups=1):
+    return open_dhow.Window((kernel, kernel), (stride, stride), (pad,) * 4, (1, 1), groups)
 
 
-class Dhow:
-    def __init__(self, library):
-        self.lib = ctypes.CDLL(library)
-        self.lib.dhow_last_error.restype = ctypes.c_char_p
-        self.context, self.device = ctypes.c_void_p(), ctypes.c_void_p()
-        self.ok(self.lib.dhow_context_create(None, ctypes.byref(self.context)))
-        self.ok(self.lib.dhow_device_get(self.context, b"cuda:0", ctypes.byref(self.device)))
-
-    def ok(self, status):
-        if status != 0:
-            raise RuntimeError(self.lib.dhow_last_error().decode())
-
+class Dhow(open_dhow.Dhow):
     def wrap(self, t):
         """A tensor over PyTorch's memory, strides and all."""
         out, n = ctypes.c_void_p(), max(t.dim(), 1)
@@ -124,9 +110,9 @@ def cases():
         yield f"gather 32768 rows of 1024 {short}", "gather", [table, index], [], taken, lambda: torch.index_select(table, 0, index, out=taken), 0
         image = x[:32 * 64 * 112 * 112].view(32, 64, 112, 112)
         pooled = y[:32 * 64 * 56 * 56].view(32, 64, 56, 56)
-        yield f"maxpool2d 32x64x112x112 by 3, 2 {short}", "maxpool2d", [image], [Window(3, 2, 1)], pooled, lambda: F.max_pool2d(image, 3, 2, 1), 0
+        yield f"maxpool2d 32x64x112x112 by 3, 2 {short}", "maxpool2d", [image], [window(3, 2, 1)], pooled, lambda: F.max_pool2d(image, 3, 2, 1), 0
         whole = y[:32 * 64].view(32, 64, 1, 1)
-        yield f"avgpool2d 32x64x112x112 whole {short}", "avgpool2d", [image], [Window(112, 1, 0)], whole, lambda: F.avg_pool2d(image, 112), allowed
+        yield f"avgpool2d 32x64x112x112 whole {short}", "avgpool2d", [image], [window(112, 1, 0)], whole, lambda: F.avg_pool2d(image, 112), allowed
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         short, allowed = SHORT[dtype], 1e-5 if dtype == torch.float32 else 5e-3 if dtype == torch.float16 else 3e-2
         for m, k, n in ((4096, 4096, 4096), (512, 768, 3072), (32, 4096, 4096), (1, 4096, 14336)):
@@ -143,7 +129,7 @@ def cases():
             to = side // stride
             y = torch.empty(n, o, to, to, device="cuda", dtype=dtype)
             yield (f"conv2d {n}x{c}x{side}x{side} to {o} by {kernel}, {stride}, groups {groups} {short}", "conv2d", [x, w, b],
-                   [Window(kernel, stride, kernel // 2, groups)], y, lambda: F.conv2d(x, w, b, stride, kernel // 2, 1, groups), allowed)
+                   [window(kernel, stride, kernel // 2, groups)], y, lambda: F.conv2d(x, w, b, stride, kernel // 2, 1, groups), allowed)
 
 
 def main():

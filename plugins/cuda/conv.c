@@ -128,14 +128,12 @@ static bool wants_own_kernel(const dhow_conv_desc *d) {
 
 static int32_t plan(void *device_pointer, const dhow_conv_desc *given, void **out_plan,
                     dhow_conv_plan_info *out_info, dhow_error *err) {
-    typedef struct choice {
+    static const struct {
         const dhowi_cuda_conv_engine *engine;
         uint32_t choices;
-    } choice;
-    static const choice by_cudnn = {&dhowi_cuda_conv_by_cudnn,
-                                    DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUDNN};
-    static const choice by_product = {&dhowi_cuda_conv_by_product,
-                                      DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUBLAS};
+    } engines[] = {{&dhowi_cuda_conv_by_cudnn, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUDNN},
+                   {&dhowi_cuda_conv_by_product, DHOWI_CUDA_CONV_AUTO | DHOWI_CUDA_CONV_CUBLAS}};
+    enum { ENGINES = sizeof engines / sizeof engines[0] };
     dhowi_cuda_device *device = device_pointer;
     dhowi_cuda_conv *conv = NULL;
     dhow_conv_desc own = {0}; /* an older host knows less of it */
@@ -144,14 +142,15 @@ static int32_t plan(void *device_pointer, const dhow_conv_desc *given, void **ou
     *out_plan = NULL;
     int32_t status = check(device, desc, err);
     if (status != DHOW_OK) return status;
-    const bool is_own = wants_own_kernel(desc);
-    const choice engines[] = {is_own ? by_product : by_cudnn, is_own ? by_cudnn : by_product};
+    const bool is_turned = wants_own_kernel(desc);
     status = DHOW_UNSUPPORTED;
-    for (size_t i = 0; i < sizeof engines / sizeof engines[0] && status == DHOW_UNSUPPORTED; i++) {
-        const bool may_round = engines[i].engine == &dhowi_cuda_conv_by_cudnn; /* Winograd's, FFT */
+    for (int i = 0; i < ENGINES && status == DHOW_UNSUPPORTED; i++) {
+        const int at = is_turned ? ENGINES - 1 - i : i;
+        const bool may_round =
+            engines[at].engine == &dhowi_cuda_conv_by_cudnn; /* Winograd's, FFT */
         if (may_round && (desc->flags & DHOW_CONV_EXACT_SUMS) != 0) continue;
-        if ((engines[i].choices & device->backend->conv) != 0)
-            status = plan_by(engines[i].engine, device, desc, &conv, err);
+        if ((engines[at].choices & device->backend->conv) != 0)
+            status = plan_by(engines[at].engine, device, desc, &conv, err);
     }
     if (status != DHOW_OK) return status;
     const dhow_conv_desc *d = &conv->desc;

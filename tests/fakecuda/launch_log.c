@@ -3,12 +3,6 @@
 
 #include "fakecuda.h"
 
-#define TRY(expression)                       \
-    do {                                      \
-        status = (expression);                \
-        if (status != DHOW_OK) return status; \
-    } while (0)
-
 typedef struct feed {
     dhow_tensor *in[8];
     uint32_t count;

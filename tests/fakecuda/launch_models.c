@@ -3,12 +3,6 @@
 
 #include <stdio.h>
 
-#define TRY(expression)                       \
-    do {                                      \
-        status = (expression);                \
-        if (status != DHOW_OK) return status; \
-    } while (0)
-
 static dhow_status conv(dhow_model *m, const char *name, dhow_model_value x, int64_t in,
                         int64_t out, int64_t kernel, int64_t stride, int64_t groups,
                         dhow_model_value *y) {

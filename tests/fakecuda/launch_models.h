@@ -7,6 +7,12 @@
 
 #include "dhow/dhow.h"
 
+#define TRY(expression)                       \
+    do {                                      \
+        status = (expression);                \
+        if (status != DHOW_OK) return status; \
+    } while (0)
+
 typedef struct launch_model {
     const char *name, *title;
     dhow_dtype dtype;

@@ -4,36 +4,20 @@
     compare_torch.py LIBDHOW DEVICE        exits with 1 where a result is off, or unlike NaN for NaN
 """
 import ctypes
+import os
 import sys
 
 import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench"))
+import open_dhow  # noqa: E402
 
 torch.manual_seed(7)
 DTYPES = {"f32": (1, torch.float32, 2e-5), "f64": (2, torch.float64, 1e-12), "f16": (3, torch.float16, 2e-3),
           "bf16": (4, torch.bfloat16, 1.6e-2)}
 
 
-class Window(ctypes.Structure):
-    """dhow_window"""
-    _fields_ = [("struct_size", ctypes.c_uint32), ("kernel", ctypes.c_int64 * 2), ("stride", ctypes.c_int64 * 2), ("pad", ctypes.c_int64 * 4),
-                ("dilation", ctypes.c_int64 * 2), ("groups", ctypes.c_int64)]
-
-    def __init__(self, *fields):
-        super().__init__(ctypes.sizeof(Window), *fields)
-
-
-class Dhow:
-    def __init__(self, library, device):
-        self.lib = ctypes.CDLL(library)
-        self.lib.dhow_last_error.restype = ctypes.c_char_p
-        self.context, self.device = ctypes.c_void_p(), ctypes.c_void_p()
-        self.ok(self.lib.dhow_context_create(None, ctypes.byref(self.context)))
-        self.ok(self.lib.dhow_device_get(self.context, device.encode(), ctypes.byref(self.device)))
-
-    def ok(self, status):
-        if status != 0:
-            raise RuntimeError(self.lib.dhow_last_error().decode())
-
+class Dhow(open_dhow.Dhow):
     def tensor(self, t, number):
         t = t.contiguous()
         out = ctypes.c_void_p()
@@ -81,7 +65,7 @@ def cases():
         yield ("linear", [torch.randn(m, k) / k ** 0.5, torch.randn(n, k), torch.randn(n)], [], f.linear)
     yield "matmul", [torch.randn(4, 33, 65) / 8, torch.randn(4, 65, 17)], [], torch.matmul
     yield ("conv2d", [torch.randn(2, 6, 19, 23) / 8, torch.randn(8, 3, 3, 3), torch.randn(8)],
-           [Window((3, 3), (2, 1), (1, 1, 1, 1), (1, 1), 2)],
+           [open_dhow.Window((3, 3), (2, 1), (1, 1, 1, 1), (1, 1), 2)],
            lambda v, w, b: f.conv2d(v, w, b, stride=(2, 1), padding=1, groups=2))
 
 

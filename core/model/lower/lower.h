@@ -332,6 +332,12 @@ static inline const int32_t *dhowi_elements(const dhowi_lowering *b, int32_t ref
 
 dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                        const int64_t *strides, int64_t offset, int32_t *out);
+/* Every view of the buffer `from` becomes one of `to`, so many elements further on. */
+void dhowi_move_views(dhowi_lowering *b, int32_t from, int32_t to, int64_t offset);
+static inline bool dhowi_step_writes(const dhowi_lowering *b, const dhowi_step *s, int32_t buffer) {
+    return b->items[s->out].buffer == buffer ||
+           (s->second >= 0 && b->items[s->second].buffer == buffer);
+}
 dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out);
 /* The same, as a view where the strides of x allow it. */

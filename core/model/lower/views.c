@@ -35,6 +35,14 @@ dhow_status dhowi_view(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t
                              &item->tensor);
 }
 
+void dhowi_move_views(dhowi_lowering *b, int32_t from, int32_t to, int64_t offset) {
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        if (b->items[i].buffer != from) continue;
+        b->items[i].buffer = to;
+        b->items[i].offset += offset;
+    }
+}
+
 dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out) {
     int64_t strides[DHOW_MAX_RANK], count = 1;

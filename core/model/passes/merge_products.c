@@ -107,15 +107,6 @@ static dhow_status joined_bias(dhowi_lowering *b, const products *g, int32_t *ou
     return status;
 }
 
-/* Every view of a result becomes one of the joined result. */
-static void move_views(dhowi_lowering *b, int32_t from, int32_t to, int64_t offset) {
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        if (b->items[i].buffer != from) continue;
-        b->items[i].buffer = to;
-        b->items[i].offset += offset;
-    }
-}
-
 static dhow_status merge(dhowi_fuser *f, const products *g) {
     dhowi_lowering *b = f->b;
     dhowi_step joined = b->steps[g->step[0]];
@@ -128,7 +119,7 @@ static dhow_status merge(dhowi_fuser *f, const products *g) {
     for (uint32_t i = 0; i < g->count; i++) {
         dhowi_step *s = &b->steps[g->step[i]];
         const int64_t n = b->items[s->out].desc.shape[desc.rank - 1];
-        move_views(b, b->items[s->out].buffer, b->items[joined.out].buffer, at);
+        dhowi_move_views(b, b->items[s->out].buffer, b->items[joined.out].buffer, at);
         at += n;
         dhowi_remove_step(s);
     }

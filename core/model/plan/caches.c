@@ -23,11 +23,6 @@ static bool reads(const dhowi_lowering *b, const dhowi_step *s, int32_t buffer) 
     return false;
 }
 
-static bool writes(const dhowi_lowering *b, const dhowi_step *s, int32_t buffer) {
-    return b->items[s->out].buffer == buffer ||
-           (s->second >= 0 && b->items[s->second].buffer == buffer);
-}
-
 static bool is_whole(const dhowi_lowering *b, const dhowi_item *item) {
     return item->tensor == NULL && item->contiguous && item->offset == 0 &&
            b->buffers[item->buffer].bytes ==
@@ -45,7 +40,7 @@ static int32_t copy_between(const dhowi_lowering *b, uint32_t first_step, int32_
                             int32_t to) {
     for (uint32_t i = 0; i < b->step_count; i++) {
         const dhowi_step *s = &b->steps[i];
-        if (!writes(b, s, to)) continue;
+        if (!dhowi_step_writes(b, s, to)) continue;
         const bool copies = i >= first_step && s->op == DHOWI_OP_copy && reads(b, s, from) &&
                             is_whole(b, &b->items[s->in[0]]) && is_whole(b, &b->items[s->out]) &&
                             !s->on_host;
@@ -58,7 +53,7 @@ static int32_t copy_between(const dhowi_lowering *b, uint32_t first_step, int32_
 static bool is_read_later(const dhowi_lowering *b, int32_t copy, int32_t from, int32_t to) {
     bool changed = false;
     for (uint32_t i = (uint32_t)copy + 1; i < b->step_count; i++) {
-        changed = changed || writes(b, &b->steps[i], to);
+        changed = changed || dhowi_step_writes(b, &b->steps[i], to);
         if (changed && reads(b, &b->steps[i], from)) return true;
     }
     return false;
@@ -84,8 +79,7 @@ static bool write_in_place(dhowi_lowering *b, uint32_t first_step, uint32_t outp
     if (copy < 0 || !DHOWI_GUARD(cache_read_after_writing, !is_read_later(b, copy, from, to)) ||
         !DHOWI_GUARD(cache_given_as_it_was, results_of(b, from) == 0) || results_of(b, to) != 1)
         return false; /* further results of `to` would be views of what the caller has */
-    for (uint32_t i = 0; i < b->item_count; i++)
-        if (b->items[i].tensor == NULL && b->items[i].buffer == to) b->items[i].buffer = from;
+    dhowi_move_views(b, to, from, 0);
     b->step_count--;
     memmove(&b->steps[copy], &b->steps[copy + 1],
             (b->step_count - (uint32_t)copy) * sizeof *b->steps);

@@ -34,13 +34,8 @@ static bool is_whole(const dhowi_lowering *b, int32_t ref) {
 
 /* Whether another step than number `but` writes to a buffer, from number `first` on. */
 static bool is_written(const dhowi_lowering *b, int32_t buffer, uint32_t first, uint32_t but) {
-    for (uint32_t i = first; i < b->step_count; i++) {
-        const int32_t outs[] = {b->steps[i].out, b->steps[i].second};
-        for (int k = 0; k < 2 && i != but; k++)
-            if (outs[k] >= 0 && b->items[outs[k]].tensor == NULL &&
-                b->items[outs[k]].buffer == buffer)
-                return true;
-    }
+    for (uint32_t i = first; i < b->step_count; i++)
+        if (i != but && dhowi_step_writes(b, &b->steps[i], buffer)) return true;
     return false;
 }
 
@@ -63,9 +58,7 @@ void dhowi_drop_copies(dhowi_lowering *b, uint32_t first_step) {
             b->steps[kept++] = *s;
             continue;
         }
-        const int32_t from = b->items[s->in[0]].buffer, to = b->items[s->out].buffer;
-        for (uint32_t k = 0; k < b->item_count; k++)
-            if (b->items[k].buffer == to) b->items[k].buffer = from;
+        dhowi_move_views(b, b->items[s->out].buffer, b->items[s->in[0]].buffer, 0);
     }
     b->step_count = kept;
 }

@@ -186,13 +186,8 @@ static dhow_status copy_out_of_blocks(dhowi_blocker *k, const dhowi_step *s, boo
 }
 
 static bool is_written_later(const dhowi_blocker *k, uint32_t at, int32_t buffer) {
-    const dhowi_item *items = k->b->items;
-    for (uint32_t i = at + 1; i < k->old_count; i++) {
-        const int32_t outs[] = {k->old[i].out, k->old[i].second};
-        for (int q = 0; q < 2; q++)
-            if (outs[q] >= 0 && items[outs[q]].tensor == NULL && items[outs[q]].buffer == buffer)
-                return true;
-    }
+    for (uint32_t i = at + 1; i < k->old_count; i++)
+        if (dhowi_step_writes(k->b, &k->old[i], buffer)) return true;
     return false;
 }
 
