@@ -38,7 +38,7 @@ typedef struct fake_settings {
     simdev_config machine;
     int driver, runtime, cc, sms, ecc, peer, init, code, slow_ms, clock_s;
     bool strict, stub, hidden, legacy, waits, quiesce, eager, mig, nolt, noheuristic, nocudnn,
-        nofused, nonvrtc, nonvml, nonccl, oldnccl, log, idle, ptx, costs, wide;
+        nofused, nonvrtc, nonvml, nonccl, oldnccl, log, idle, ptx, costs, wide, plain_copies;
 } fake_settings;
 
 typedef struct CUctx_st {

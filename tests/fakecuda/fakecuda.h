@@ -33,6 +33,8 @@
  *   ptx=1          kernels run as the PTX that nvcc makes of them, every access watched: misuse
  *                  that a GPU would tell is the error that it tells, other misuse a complaint
  *   wide=1         with ptx=1 kernels of 64-bit indices run for those of 32 bits
+ *   plain_copies=1 with ptx=1 kernels that copy between layouts (copy_dims_*) run as without it: they
+ *                  are most of what tests of other kernels launch
  *   idle=1         kernels and libraries compute nothing, so that large models can be looked at;
  *                  with ptx=1 kernels do
  *   costs=1        with ptx=1 the log has a line for what each command has cost, when it has run:

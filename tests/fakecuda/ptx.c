@@ -53,6 +53,7 @@ cudaError_t fake_ptx_read(fake_library *library, const char *text) {
 }
 
 bool fake_ptx_find(fake_kernel *kernel) {
+    if (fake.settings.plain_copies && strncmp(kernel->name, "copy_dims", 9) == 0) return true;
     kernel->ptx = ptx_find(kernel->library->ptx, kernel->name);
     return kernel->ptx != NULL && ptx_param_count(kernel->ptx) == kernel->param_count;
 }

@@ -59,6 +59,7 @@ static int set(fake_settings *to, const char *key, size_t key_length, const char
                     {"idle", &to->idle},
                     {"ptx", &to->ptx},
                     {"costs", &to->costs},
+                    {"plain_copies", &to->plain_copies},
                     {"wide", &to->wide}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strlen(numbers[i].name) == key_length && memcmp(numbers[i].name, key, key_length) == 0)

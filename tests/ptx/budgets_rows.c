@@ -133,7 +133,7 @@ void measure_parts(budgets *b, const real *r) {
     m = ptx_load("tiles", "u32", 32, NULL);
     MEASURE(b, MAY, m, "sort_best_u32", "50_of_4096", 0, IN(key, U32, 4096, 0),
             IN(place, U32, 1, 0), OUT(to, U32, 4096, 0), OUT(to_place, U32, 4096, 0),
-            INT64(rows, 1), INT64(n, 4096), INT64(size, 4096), INT64(count, 50), INT64(tile, 1024),
+            INT64(rows, 1), INT64(n, 4096), INT64(size, 4096), INT64(count, 50), INT64(tile, 4096),
             INT32(has_place, 0));
     ptx_free(m);
 }

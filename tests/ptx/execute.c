@@ -38,6 +38,19 @@ static void store(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i)
     }
 }
 
+/* atom.add: what was there before. */
+static void add(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
+    uint32_t before = 0;
+    unsigned char *at =
+        ptx_access(m, t, i, i->code.space, ptx_read(m, t, &i->in[0]), sizeof before, true);
+    if (at != NULL) {
+        memcpy(&before, at, sizeof before);
+        const uint32_t after = before + (uint32_t)ptx_read(m, t, &i->in[1]);
+        memcpy(at, &after, sizeof after);
+    }
+    ptx_write(t, &i->out[0], before);
+}
+
 /* cp.async: what is read is there after a wait only; until then the place holds NaN. */
 static void copy_async(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
     const size_t bytes = (size_t)ptx_read(m, t, &i->in[3]);
@@ -111,10 +124,11 @@ static void run_thread(ptx_machine *m, ptx_thread *t);
 
 /* Adds what was executed of a kernel or function to the report. */
 static void sum_up(ptx_machine *m) {
+    long long executed = 0;
     for (size_t k = 0; k < m->kernel->code_count; k++) {
-        m->report->instructions += m->executed[k];
-        m->report->machine_instructions +=
-            (double)m->executed[k] * (double)m->kernel->code[k].machine;
+        executed += m->entered[k];
+        m->report->instructions += (unsigned long long)executed;
+        m->report->machine_instructions += (double)executed * (double)m->kernel->code[k].machine;
     }
 }
 
@@ -131,12 +145,12 @@ static void pass(unsigned char *to, const unsigned char *from, const ptx_operand
 static void call(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) {
     const ptx_kernel *caller = m->kernel;
     const ptx_kernel *function = &caller->module->functions[i->target];
-    unsigned long long *executed = m->executed;
+    long long *entered = m->entered;
     ptx_thread inside = {.index = t->index};
-    m->executed = calloc(function->code_count + 1, sizeof *m->executed);
+    m->entered = calloc(function->code_count + 1, sizeof *m->entered);
     inside.registers = calloc(function->registers + 1u, sizeof *inside.registers);
     inside.local = calloc(1, function->local_bytes + 1);
-    if (inside.registers != NULL && inside.local != NULL && m->executed != NULL) {
+    if (inside.registers != NULL && inside.local != NULL && m->entered != NULL) {
         const ptx_variable *v = function->variables.at;
         m->kernel = function;
         for (unsigned k = 0; k < i->in_count; k++)
@@ -151,13 +165,15 @@ static void call(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i) 
     }
     free(inside.registers);
     free(inside.local);
-    free(m->executed);
-    m->executed = executed;
+    free(m->entered);
+    m->entered = entered;
 }
 
 static void branch(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
     const bool back = i->target < t->at;
+    m->entered[t->at]--;
     t->at = i->target;
+    m->entered[t->at]++;
     if (!back || m->budget-- > 0) return;
     ptx_find_fault(m, t, i, PTX_ENDLESS, 0, "the launch does not end");
     m->budget = 0;
@@ -166,7 +182,6 @@ static void branch(ptx_machine *m, ptx_thread *t, const ptx_instruction *i) {
 
 static void step(ptx_machine *m, ptx_thread *t) {
     const ptx_instruction *i = &m->kernel->code[t->at];
-    m->executed[t->at]++;
     t->at++;
     if (i->guard >= 0 && (t->registers[i->guard] != 0) == i->guard_negated) return;
     switch (i->code.op) {
@@ -188,6 +203,9 @@ static void step(ptx_machine *m, ptx_thread *t) {
         case PTX_MMA:
             t->state = PTX_AT_SHUFFLE;
             break;
+        case PTX_ATOM:
+            add(m, t, i);
+            break;
         case PTX_CP:
             copy(m, t, i);
             break;
@@ -206,6 +224,8 @@ static void step(ptx_machine *m, ptx_thread *t) {
 }
 
 static void run_thread(ptx_machine *m, ptx_thread *t) {
+    if (t->state != PTX_RUNNING) return;
+    m->entered[t->at]++;
     while (t->state == PTX_RUNNING) {
         if (t->at == m->kernel->code_count) {
             t->state = PTX_ENDED;
@@ -213,6 +233,7 @@ static void run_thread(ptx_machine *m, ptx_thread *t) {
             step(m, t);
         }
     }
+    m->entered[t->at]--;
 }
 
 /* ---- what lanes of a warp do together: shuffles and matrices ---- */
@@ -370,10 +391,8 @@ static void run_block(ptx_machine *m, unsigned block) {
     const ptx_kernel *kernel = m->kernel;
     const unsigned threads = m->launch->threads;
     m->block = block;
-    m->epoch = 1;
-    memset(m->registers, 0, threads * (size_t)kernel->registers * sizeof *m->registers);
+    m->epoch++;
     memset(m->shared, 0, kernel->shared_bytes);
-    memset(m->shadow, 0, kernel->shared_bytes * sizeof *m->shadow);
     for (unsigned k = 0; k < threads; k++) { /* not its copies, which are many */
         ptx_thread *t = &m->threads[k];
         t->registers = m->registers + k * (size_t)kernel->registers;
@@ -434,8 +453,8 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
     m.shared = calloc(1, kernel->shared_bytes + 1);
     m.shadow = calloc(kernel->shared_bytes + 1, sizeof *m.shadow);
     m.local = calloc(threads, kernel->local_bytes + 1);
-    m.executed = calloc(kernel->code_count + 1, sizeof *m.executed);
-    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local && m.executed &&
+    m.entered = calloc(kernel->code_count + 1, sizeof *m.entered);
+    if (m.threads && m.registers && m.params && m.shared && m.shadow && m.local && m.entered &&
         make_sectors(&m)) {
         copy_arguments(&m);
         for (unsigned block = 0; block < launch->groups; block++) run_block(&m, block);
@@ -452,7 +471,7 @@ bool ptx_run(const ptx_kernel *kernel, const ptx_launch *launch, ptx_report *rep
     free(m.shared);
     free(m.shadow);
     free(m.local);
-    free(m.executed);
+    free(m.entered);
     if (report->count == 0) tell(kernel);
     return report->count == 0;
 }

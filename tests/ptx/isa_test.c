@@ -171,10 +171,34 @@ Test(ptx_isa, faults_are_named) {
     expect_fault("A: bra A;", 1, PTX_ENDLESS, "does not end");
     expect_fault("st.shared.u32 [area+256], %r0;", 1, PTX_OUT_OF_BOUNDS, "shared memory");
     expect_fault("st.shared.u32 [area], %r0;", 2, PTX_RACE, "writes byte 0 of area");
+    expect_fault("atom.shared.add.u32 %r1, [area], 1;", 1, PTX_UNINITIALISED, "byte 0 of area");
+    expect_fault("st.shared.u32 [area], %r0;\natom.shared.add.u32 %r1, [area], 1;", 2, PTX_RACE,
+                 "writes byte 0 of area");
+    expect_fault(
+        "setp.eq.s32 %p0, %r0, 0;\n@%p0 st.shared.u32 [area], %r0;\nbar.sync 0;\n"
+        "atom.shared.add.u32 %r1, [area], 1;\nld.shared.u32 %r1, [area];",
+        2, PTX_RACE, "writes byte 0 of area");
     expect_fault("ld.global.u32 %r1, [%rd6+24];", 1, PTX_OUT_OF_BOUNDS,
                  "byte 24 of in, which has 24");
     expect_fault("ld.global.v2.u32 {%r1, %r2}, [%rd6+4];", 1, PTX_MISALIGNED, "8 bytes");
     expect_fault("st.global.u32 [%rd6], %r0;", 1, PTX_READ_ONLY, "writes byte 0 of in");
+}
+
+Test(ptx_isa, atoms_of_several_threads_come_one_after_the_other) {
+    char text[2048];
+    uint64_t in[3] = {0}, out = 0;
+    (void)snprintf(text, sizeof text,
+                   "%smov.u32 %%r0, %%tid.x;\nsetp.eq.s32 %%p0, %%r0, 0;\n"
+                   "@%%p0 st.shared.u32 [area], %%r0;\nbar.sync 0;\n"
+                   "atom.shared.add.u32 %%r1, [area], 3;\nbar.sync 0;\n"
+                   "ld.shared.u32 %%r2, [area];\nmul.wide.u32 %%rd5, %%r2, 100;\n"
+                   "cvt.u64.u32 %%rd4, %%r1;\nadd.s64 %%rd5, %%rd5, %%rd4;\n"
+                   "setp.ne.s32 %%p0, %%r0, 63;\n@%%p0 ret;\nst.global.u64 [%%rd7], %%rd5;\n" TAIL,
+                   k_head);
+    const ptx_report report = run(text, 64, in, &out);
+    cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
+    cr_assert_eq(out,
+                 3 * 64 * 100 + 3 * 63); /* all of them; what 63 threads before the last left */
 }
 
 /* k calls one function twice, which calls another that is declared ahead and comes later: each has

@@ -38,7 +38,9 @@ typedef struct ptx_thread {
 typedef struct ptx_shadow {
     unsigned epoch, writer, reader, other_reader;
     int write_line, read_line;
-    bool written; /* ever, by this block */
+    unsigned block; /* the last that wrote, and 1 */
+    bool atomic;    /* what wrote since the barrier, by one thread or several */
+    bool several;
 } ptx_shadow;
 
 typedef struct ptx_request ptx_request;
@@ -57,8 +59,9 @@ typedef struct ptx_machine {
         *touched; /* per allocation and write: a byte for each sector; NULL: not counted */
     ptx_requests *requests; /* per instruction, of global and of shared memory; NULL: not counted */
     unsigned *seen;         /* per lane and those: how often it came there */
-    unsigned long long *executed; /* per instruction of what runs */
-    unsigned long long budget;    /* branches back until the launch counts as endless */
+    long long *entered;     /* per instruction: where threads came to lines of code, less where they
+                               left them before it */
+    unsigned long long budget; /* branches back until the launch counts as endless */
 } ptx_machine;
 
 /* The result of an instruction without side effects; `in` are its operands' bits. */

@@ -99,7 +99,8 @@ static const char *shared_name(const ptx_machine *m, uint64_t address, uint64_t 
 static void check_race(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
                        const ptx_shadow *s, uint64_t address, bool write) {
     const unsigned me = t->index + 1;
-    const bool after_write = s->writer != 0 && s->writer != me;
+    const bool in_turn = i->code.op == PTX_ATOM && s->atomic;
+    const bool after_write = s->writer != 0 && (s->writer != me || s->several) && !in_turn;
     const unsigned reader = s->reader != me ? s->reader : s->other_reader;
     uint64_t offset = 0;
     if (!after_write && !(write && reader != 0)) return;
@@ -116,24 +117,34 @@ static void check_race(ptx_machine *m, const ptx_thread *t, const ptx_instructio
                        offset, name, reader - 1, s->read_line);
 }
 
+static void find_unwritten(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
+                           uint64_t address) {
+    uint64_t offset = 0;
+    const char *name = shared_name(m, address, &offset);
+    ptx_find_fault(m, t, i, PTX_UNINITIALISED, address,
+                   "reads byte %" PRIu64 " of %s, which this block never wrote", offset, name);
+}
+
 static void note_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
                         uint64_t address, bool write) {
     ptx_shadow *s = &m->shadow[address];
     const unsigned me = t->index + 1;
-    uint64_t offset = 0;
-    if (s->epoch != m->epoch) *s = (ptx_shadow){.epoch = m->epoch, .written = s->written};
+    if (s->epoch != m->epoch) *s = (ptx_shadow){.epoch = m->epoch, .block = s->block};
     check_race(m, t, i, s, address, write);
+    if (i->code.op == PTX_ATOM) {
+        if (s->block != m->block + 1) find_unwritten(m, t, i, address);
+        s->atomic = s->writer == 0 || s->atomic;
+        s->several = s->several || (s->writer != 0 && s->writer != me);
+    } else if (write) {
+        s->atomic = false;
+    }
     if (write) {
         s->writer = me;
         s->write_line = i->line;
-        s->written = true;
+        s->block = m->block + 1;
         return;
     }
-    if (!s->written) {
-        const char *name = shared_name(m, address, &offset);
-        ptx_find_fault(m, t, i, PTX_UNINITIALISED, address,
-                       "reads byte %" PRIu64 " of %s, which this block never wrote", offset, name);
-    }
+    if (s->block != m->block + 1) find_unwritten(m, t, i, address);
     if (s->reader == 0) s->read_line = i->line;
     if (s->reader == 0 || s->reader == me)
         s->reader = me;

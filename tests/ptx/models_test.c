@@ -308,11 +308,23 @@ Test(ptx_models, sorting_is_that_of_the_cpu) {
            OUT(to_place, U32, 200, 0), INT64(rows, 2), INT64(n, 100), INT64(run, 32));
     ptx_free(m);
     m = ptx_load("tiles", "u32", 32, NULL);
-    for (int has_place = 0; has_place < 2; has_place++) /* 2200 keys with many equal ones */
-        AS_CPU(m, "sort_best_u32", 2, 0, IN(key, U32, 2 * 2300, 0), IN(place, U32, 2 * 2300, 0),
-               OUT(to, U32, 2 * 2300, 0), OUT(to_place, U32, 2 * 2300, 0), INT64(rows, 2),
-               INT64(n, 2300), INT64(size, 2200), INT64(count, has_place ? 200 : 7),
-               INT64(tile, 1024), INT32(has_place, has_place));
+    static unsigned best[2 * 2300], rising[2 * 2300]; /* keys of which a few items have the first */
+    for (int i = 0; i < 2 * 2300; i++) {
+        const int item = i % 2300 % 256;
+        best[i] = (unsigned)(item < 40 ? item * 100 + 9 - i % 2300 / 256 : 9000);
+        rising[i] = 3u * (unsigned)i;
+    }
+    static const struct {
+        int count, tile;
+        const unsigned *keys; /* NULL: random ones with many equal */
+    } k_best[] = {{7, 4096, NULL},   {64, 4096, NULL}, {104, 4096, NULL},
+                  {200, 1024, NULL}, {7, 1024, NULL},  {40, 4096, best}};
+    for (size_t i = 0; i < 2 * sizeof k_best / sizeof k_best[0]; i++)
+        AS_CPU(m, "sort_best_u32", 2, 0, {"key", INPUT, U32, 2 * 2300, 0, k_best[i / 2].keys, 0},
+               {"place", INPUT, U32, 2 * 2300, 0, rising, 0}, OUT(to, U32, 2 * 2300, 0),
+               OUT(to_place, U32, 2 * 2300, 0), INT64(rows, 2), INT64(n, 2300), INT64(size, 2200),
+               INT64(count, k_best[i / 2].count), INT64(tile, k_best[i / 2].tile),
+               INT32(has_place, i % 2));
     ptx_free(m);
     m = ptx_load("index", "u32", 32, NULL);
     AS_CPU(m, "sort_take_u32", 2, 0, IN(x, U32, 2 * 100, 0),

@@ -15,6 +15,7 @@ static const struct {
                {"add", PTX_ADD, "usf"},
                {"addc", PTX_ADD, "u"},
                {"and", PTX_AND, "bp"},
+               {"atom", PTX_ATOM, "u"},
                {"bar", PTX_BAR, ""},
                {"bfe", PTX_BFE, "u"},
                {"bfi", PTX_BFI, "b"},
@@ -169,6 +170,8 @@ static bool modifier(ptx_opcode *code, const char *part, size_t length) {
         return code->op == PTX_BAR || code->op == PTX_SHFL;
     } else if (is("uni", part, length)) {
         return code->op == PTX_BRA || code->op == PTX_CALL;
+    } else if (is("add", part, length)) {
+        return code->op == PTX_ATOM;
     } else if (is("nc", part, length)) {
         return code->op == PTX_LD;
     } else {
@@ -198,6 +201,8 @@ static const char *refuse(const ptx_opcode *code, const char *kinds, bool has_sp
         (code->type.bits != 32 || code->from.bits != 16 || code->from.kind == 'b'))
         return "its type";
     if (is_memory && !has_space) return "generic addresses";
+    if (code->op == PTX_ATOM && (code->space != PTX_SHARED || code->type.bits != 32))
+        return "atoms other than of 32 bits in shared memory";
     if (code->keeps_nan && !same_type(code->type, (ptx_type){'f', 32})) return "its type";
     if (code->sat && code->type.kind != 'f') return "sat of integers";
     if (code->op == PTX_SHFL && code->type.bits != 32) return "its type";

@@ -11,6 +11,7 @@ typedef enum ptx_op {
     PTX_ABS,
     PTX_ADD,
     PTX_AND,
+    PTX_ATOM,
     PTX_BAR,
     PTX_BFE,
     PTX_BFI,

@@ -7,8 +7,9 @@
 #include "base/memory/size.h"
 #include "ops/run/rows.h"
 
-/* As kernels/sort.k and tiles.k have it. */
-enum { SHORT = 32, TILE = 1024, TILE_OF_HOST = 1 << 16 };
+/* As kernels/sort.k and tiles.k have it: of GPUs, large tiles where few of their keys are looked at
+ * closely. */
+enum { SHORT = 32, TILE = 1024, FEW = 104, TILE_OF_FEW = 4096, TILE_OF_HOST = 1 << 16 };
 
 /* Rows of keys and their places, from which the next pass goes to the other ones. */
 typedef struct sorting {
@@ -73,7 +74,8 @@ static dhow_status merge_runs(const sorting *s, int from, int64_t run) {
 }
 
 static int64_t tile_of(const sorting *s) {
-    return dhowi_device_is_host(s->call->stream->device) ? TILE_OF_HOST : TILE;
+    if (dhowi_device_is_host(s->call->stream->device)) return TILE_OF_HOST;
+    return s->call->attrs->split.count <= FEW ? TILE_OF_FEW : TILE;
 }
 
 /* The first of tiles, `size` keys of a row in all, then the first of those, as long as there is
