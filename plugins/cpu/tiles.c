@@ -17,7 +17,7 @@ typedef struct block {
     int64_t first, count;
 } block;
 
-static void pack(const window_job *job, const float *weight, float *packed) {
+static __attribute__((cold)) void pack(const window_job *job, const float *weight, float *packed) {
     const int64_t taps = job->kh * job->kw;
     memset(packed, 0, (size_t)tiles_packed(&TILES, job) * sizeof *packed);
     for (int64_t at = 0; at < job->k * job->c * taps; at++) {
@@ -43,15 +43,11 @@ static __attribute__((noinline)) void finish(const window_job *job, const block 
     }
 }
 
-/* The results of some pixels beside each other whose windows lie within the image alike. */
-INLINE void put(const window_job *job, const block *b, window_range rows, window_range taps,
-                const float *x, int64_t y, const int pixels, const int vectors) {
+/* Adds up what lies in some windows beside each other, all channels of x for each of y. */
+INLINE void add_windows(const window_job *job, const block *b, window_range rows, window_range taps,
+                        const float *x, vec sums[PIXELS][2], const int pixels, const int vectors) {
     const int64_t c = job->c, step = job->stride[1] * c;
     const int64_t together = job->dilation[1] == 1 ? taps.end - taps.begin : 1; /* side by side */
-    vec sums[PIXELS][2];
-    UNROLL for (int p = 0; p < pixels; p++) {
-        UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = (vec){0};
-    }
     for (int64_t i = rows.begin; i < rows.end; i++) {
         for (int64_t j = taps.begin; j < taps.end; j += together) {
             const float *from = x + (i * job->dilation[0] * job->width + j * job->dilation[1]) * c;
@@ -66,7 +62,43 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
             }
         }
     }
-    if (pixels > 1 && job->residual == NULL && job->activation.kind == DHOW_ACTIVATION_NONE) {
+}
+
+#if LANES == 8
+/* The same of the own group of each channel. */
+INLINE void add_groups(const window_job *job, const block *b, window_range rows, window_range taps,
+                       const float *x, vec sums[PIXELS][2], const int pixels) {
+    const int64_t step = job->stride[1] * LANES;
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        for (int64_t j = taps.begin; j < taps.end; j++) {
+            const float *from =
+                x + (i * job->dilation[0] * job->width + j * job->dilation[1]) * LANES;
+            const float *weight = b->weight + (i * job->kw + j) * TILES_GROUP * LANES;
+#define ADD(l)                                                                          \
+    {                                                                                   \
+        const vec beside = load(weight + (l)*LANES);                                    \
+        UNROLL for (int p = 0; p < pixels; p++) sums[p][0] +=                           \
+            beside * (vec)_mm256_permute_ps((__m256)load(from + p * step), 0x55 * (l)); \
+    }
+            ADD(0) ADD(1) ADD(2) ADD(3)
+        }
+    }
+}
+#endif
+
+/* The results of some pixels beside each other whose windows lie within the image alike. */
+INLINE void put(const window_job *job, const block *b, window_range rows, window_range taps,
+                const float *x, int64_t y, const int pixels, const int vectors, const int grouped) {
+    vec sums[PIXELS][2];
+    UNROLL for (int p = 0; p < pixels; p++) {
+        UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = (vec){0};
+    }
+#if LANES == 8
+    if (grouped) add_groups(job, b, rows, taps, x, sums, pixels);
+#endif
+    if (!grouped) add_windows(job, b, rows, taps, x, sums, pixels, vectors);
+    if (pixels > 1 && !grouped && job->residual == NULL &&
+        job->activation.kind == DHOW_ACTIVATION_NONE) {
         UNROLL for (int v = 0; v < vectors; v++) {
             const int64_t at = b->first + v * LANES, there = b->count - v * LANES;
             const vec bias = job->bias ? load_part(job->bias + at, there) : (vec){0};
@@ -83,13 +115,15 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
     finish(job, b, all, y, pixels, vectors);
 }
 
-INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const int vectors) {
+/* `c`: floats between neighbours of x, which lies there. */
+INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const float *x,
+                          const int64_t c, const int vectors, const int grouped) {
     const int pixels = vectors == 1 ? PIXELS : PIXELS_WIDE;
     const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
                   end = first + job->part < job->out_width ? first + job->part : job->out_width;
-    const int64_t image = row / job->out_height, h = row % job->out_height,
+    const int64_t h = row % job->out_height, image = row / job->out_height,
                   top = h * job->stride[0] - job->pad[0], last = (job->kw - 1) * job->dilation[1];
-    const float *x = job->x + (image * job->height + top) * job->width * job->c;
+    x += (image * job->c / c * job->height + top) * job->width * c;
     const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height),
                        all = {0, job->kw};
     for (int64_t w = first; w < end;) {
@@ -100,13 +134,13 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
                 ? 0
                 : (job->width - 1 - last - left) / job->stride[1] + 1;
         const int64_t count = inside < end - w ? inside : end - w;
-        const float *from = x + left * job->c;
+        const float *from = x + left * c;
         if (count >= pixels) {
-            put(job, b, rows, all, from, y, pixels, vectors);
+            put(job, b, rows, all, from, y, pixels, vectors, grouped);
             w += pixels;
         } else {
             put(job, b, rows, window_range_at(left, job->kw, job->dilation[1], job->width), from, y,
-                1, vectors);
+                1, vectors, grouped);
             w++;
         }
     }
@@ -118,11 +152,38 @@ static void compute_part(const window_job *job, int64_t part) {
                          .first = k,
                          .count = job->k - k < WIDE ? job->k - k : WIDE};
         if (b.count > LANES) {
-            part_of_block(job, part, &b, 2);
+            part_of_block(job, part, &b, job->x, job->c, 2, 0);
         } else {
-            part_of_block(job, part, &b, 1);
+            part_of_block(job, part, &b, job->x, job->c, 1, 0);
         }
     }
 }
 
-const tiles TILES = {.lanes = LANES, .pack = pack, .part = compute_part};
+#if LANES == 8
+static __attribute__((cold)) void pack_groups(const window_job *job, const float *weight,
+                                              float *packed) {
+    const int64_t taps = job->kh * job->kw;
+    for (int64_t at = 0; at < job->k * TILES_GROUP * taps; at++) {
+        const int64_t k = at / (TILES_GROUP * taps), c = at / taps % TILES_GROUP, tap = at % taps;
+        packed[((k / LANES * taps + tap) * TILES_GROUP + c) * LANES + k % LANES] = weight[at];
+    }
+}
+
+static void part_of_groups(const window_job *job, int64_t part) {
+    for (int64_t k = 0; k < job->k; k += LANES) {
+        const block b = {.weight = job->weight + k * job->kh * job->kw * TILES_GROUP,
+                         .first = k,
+                         .count = LANES};
+        part_of_block(job, part, &b, job->x + k * job->height * job->width, LANES, 1, 1);
+    }
+}
+#endif
+
+const tiles TILES = {
+#if LANES == 8 /* beyond that oneDNN has code of its own */
+    .pack_groups = pack_groups,
+    .part_of_groups = part_of_groups,
+#endif
+    .lanes = LANES,
+    .pack = pack,
+    .part = compute_part};

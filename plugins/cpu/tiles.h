@@ -17,8 +17,18 @@ typedef struct tiles {
     void (*pack)(const window_job *job, const float *weight, float *packed);
     /* Part number `part` of the rows of all images' results, window_parts() for each row. */
     void (*part)(const window_job *job, int64_t part);
+    /* The same of groups of TILES_GROUP channels each, of x and of y, both in blocks of `lanes`; the
+     * weight[k][group][kh][kw] becomes [k / lanes][kh][kw][group][lanes]. NULL where it is not for
+     * that. */
+    void (*pack_groups)(const window_job *job, const float *weight, float *packed);
+    void (*part_of_groups)(const window_job *job, int64_t part);
 } tiles;
+enum { TILES_GROUP = 4 }; /* lanes of a vector among which instructions deal without delay */
 extern const tiles tiles_v3, tiles_v4;
+
+static inline int64_t tiles_packed_groups(const window_job *job) {
+    return job->k * job->kh * job->kw * TILES_GROUP;
+}
 
 static inline int64_t tiles_packed(const tiles *t, const window_job *job) {
     return (job->k + t->lanes - 1) / t->lanes * t->lanes * job->kh * job->kw * job->c;

@@ -22,7 +22,7 @@ typedef struct window_plan {
 } window_plan;
 
 static int fits(const dhow_conv_desc *d) {
-    return d->groups == 1 && d->depth == 0 && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 &&
+    return d->depth == 0 && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 &&
            d->compute == DHOW_F32 && (d->flags & DHOW_BLAS_CONSTANT_B) &&
            !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
            cpu_activates(d->activation);
@@ -112,6 +112,32 @@ static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, windo
     return 1;
 }
 
+/* With AVX2 oneDNN multiplies groups of fewer channels than a vector has one after the other. */
+static int choose_groups(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
+    const cpu_when when = device->backend->tiles;
+    const uint32_t blocks = DHOW_LAYOUT_BLOCKS_8;
+    if (device->isa < CPU_ISA_V3 || when == CPU_NEVER ||
+        (when != CPU_ALWAYS && device->isa != CPU_ISA_V3) || d->c != d->k ||
+        d->c != d->groups * TILES_GROUP || d->c % tiles_v3.lanes != 0 ||
+        (d->src_layout != DHOW_LAYOUT_ANY && d->src_layout != blocks) ||
+        (d->dst_layout != DHOW_LAYOUT_ANY && d->dst_layout != blocks))
+        return 0;
+    plan->src = plan->dst = blocks;
+    plan->pack = tiles_v3.pack_groups;
+    plan->part = tiles_v3.part_of_groups;
+    plan->packed = tiles_packed_groups(&plan->job);
+    plan->form = GROUPED_TILES_FORM;
+    plan->job.part = 0;
+    set_form(plan, blocks, tiles_v3.lanes);
+    return 1;
+}
+
+static int choose(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
+    if (d->groups > 1) return choose_groups(device, d, plan);
+    return is_nhwc(d->src_layout, d->c) &&
+           (choose_dots(device, d, plan) || choose_tiles(device, d, plan));
+}
+
 /* ---- plans ---- */
 
 static void window_plan_destroy(void *handle) {
@@ -146,13 +172,13 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     cpu_device *device = handle;
     const dhow_host *host = device->backend->host;
     *out_plan = NULL;
-    if (!fits(d) || !is_nhwc(d->src_layout, d->c)) return DHOW_UNSUPPORTED;
+    if (!fits(d)) return DHOW_UNSUPPORTED;
     window_plan made = {.table = &cpu_windows,
                         .flags = d->flags,
                         .src = DHOW_LAYOUT_NHWC,
                         .dst = DHOW_LAYOUT_NHWC,
                         .job = job_of(d)};
-    if (!choose_dots(device, d, &made) && !choose_tiles(device, d, &made)) return DHOW_UNSUPPORTED;
+    if (!choose(device, d, &made)) return DHOW_UNSUPPORTED;
     const onednn_library *dnnl = onednn_open(err);
     const dnnl_cpu_isa_t isa =
         device->isa == CPU_ISA_V4 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2;

@@ -50,8 +50,9 @@ static int convolve(gen *g, int x, int32_t axes) {
     int64_t group = 1, k = channels(g), kernel[3], stride[3], dilation[3], pads[6],
             shape[5] = {val(g, x)->shape[0]};
     if (one_in(g, 3) && c > 1) { /* grouped or depthwise */
-        group = one_in(g, 2) ? c : c % 2 == 0 ? 2 : 1;
-        k = group * (1 + below(g, 2));
+        group = one_in(g, 2) ? c : c % 8 == 0 ? c / 4 : c % 2 == 0 ? 2 : 1;
+        const int64_t times = 1 + below(g, 2);
+        k = times > 1 && group < c ? c : group * times;
     }
     bool same = true;
     for (int32_t i = 0; i < axes; i++) {

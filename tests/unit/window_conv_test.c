@@ -107,6 +107,61 @@ Test(window_conv, tiles_equal_sums_in_double) {
         expect_all(&(way){packed_by_tiles_v4, tiles_v4.pack, tiles_v4.part, 16});
 }
 
+/* Groups of four channels, x and y in blocks of `lanes`. */
+static void expect_groups(const tiles *t, window_job *j, int64_t images) {
+    const int64_t from = j->height * j->width, to = j->out_height * j->out_width,
+                  taps = j->kh * j->kw;
+    j->pixel = t->lanes, j->vector = to * t->lanes, j->image = to * j->k;
+    float *x = numbers(images * from * j->c), *bias = numbers(j->k),
+          *weight = numbers(j->k * TILES_GROUP * taps), *packed = numbers(tiles_packed_groups(j)),
+          *residual = numbers(images * j->image), *y = numbers(images * j->image);
+    t->pack_groups(j, weight, packed);
+    j->x = x, j->weight = packed, j->bias = bias, j->residual = j->part % 2 == 0 ? residual : NULL,
+    j->y = y;
+    for (int64_t p = 0; p < images * j->out_height * window_parts(j); p++) t->part_of_groups(j, p);
+    for (int64_t i = 0; i < images * j->image; i++) {
+        const int64_t n = i / j->image, k = i / to % j->k, h = i / j->out_width % j->out_height,
+                      w = i % j->out_width;
+        const int64_t at = n * j->image + place_of(j, h * j->out_width + w, k, t->lanes);
+        double sum = bias[k] + (j->residual ? residual[at] : 0);
+        for (int64_t l = 0; l < TILES_GROUP * taps; l++) {
+            const int64_t c = k / TILES_GROUP * TILES_GROUP + l / taps,
+                          row = h * j->stride[0] - j->pad[0] + l % taps / j->kw * j->dilation[0],
+                          column = w * j->stride[1] - j->pad[1] + l % j->kw * j->dilation[1];
+            if (row < 0 || row >= j->height || column < 0 || column >= j->width) continue;
+            sum += (double)weight[k * TILES_GROUP * taps + l] *
+                   x[n * from * j->c + (c / t->lanes * from + row * j->width + column) * t->lanes +
+                     c % t->lanes];
+        }
+        if (j->activation.kind == DHOW_ACTIVATION_RELU) sum = fmax(sum, 0);
+        cr_assert_float_eq(y[at], sum, 2e-5, "c %d %dx%d: element %d is %.9g, not %.9g", (int)j->c,
+                           (int)j->kh, (int)j->kw, (int)i, y[at], sum);
+    }
+    free(x), free(bias), free(weight), free(packed), free(residual), free(y);
+}
+
+Test(window_conv, groups_equal_sums_in_double) {
+    static const int64_t windows[][2] = {{1, 1}, {3, 3}, {2, 5}};
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    for (int how = 0; how < 3 * 16; how++) {
+        window_job j = {
+            .height = 7,
+            .width = 29,
+            .c = 8 * (1 + how % 3),
+            .kh = windows[how % 3][0],
+            .kw = windows[how % 3][1],
+            .stride = {1 + how / 3 % 2, 1 + how / 6 % 2},
+            .dilation = {1 + how / 12 % 2, 1 + how / 3 % 2},
+            .pad = {how % 3, how % 4},
+            .part = 16 + 5 * (how % 2),
+            .activation = {how % 5 == 0 ? DHOW_ACTIVATION_NONE : DHOW_ACTIVATION_RELU, 0, 0}};
+        j.k = j.c;
+        j.out_height = extent(j.height, j.kh, j.stride[0], j.dilation[0], 2 * j.pad[0]);
+        j.out_width = extent(j.width, j.kw, j.stride[1], j.dilation[1], 2 * j.pad[1]);
+        expect_groups(&tiles_v3, &j, 2);
+    }
+}
+
 static double activated(uint32_t kind, double x) {
     switch (kind) {
         case DHOW_ACTIVATION_GELU:

@@ -113,11 +113,11 @@ static dhow_status block_integers(dhowi_blocker *k, const dhowi_step *s) {
     return put(k, &changed, s->out, blocks);
 }
 
-/* An operand with one value for all pixels of a channel, or for all channels of a pixel, as NHWC
- * sees it. */
-static bool even_operand(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
+/* An operand with one value for all pixels of a channel, or for all channels of a pixel, as blocks
+ * see it. */
+static bool even_operand(const dhowi_blocker *k, int32_t ref, int64_t shape[5],
                          int64_t strides[5]) {
-    const dhowi_item *item = &b->items[ref];
+    const dhowi_item *item = &k->b->items[ref];
     int64_t own[4] = {1, 1, 1, 1}, step[4] = {0};
     if (item->desc.rank > 4) return false;
     for (int32_t i = 0; i < item->desc.rank; i++) {
@@ -125,8 +125,10 @@ static bool even_operand(const dhowi_lowering *b, int32_t ref, int64_t shape[5],
         step[4 - item->desc.rank + i] = item->strides[i];
     }
     if (own[1] != 1 && (own[2] != 1 || own[3] != 1)) return false;
-    const int64_t s[] = {own[0], 1, own[2], own[3], own[1]},
-                  t[] = {step[0], 0, step[2], step[3], step[1]};
+    const int64_t block = own[1] == 1 ? 1 : dhowi_block_of(k, own[1]);
+    const bool same = DHOWI_GUARD(channels_of_the_first_block, own[1] == block);
+    const int64_t s[] = {own[0], own[1] / block, own[2], own[3], block},
+                  t[] = {step[0], same ? 0 : step[1] * block, step[2], step[3], step[1]};
     memcpy(shape, s, sizeof s);
     memcpy(strides, t, sizeof t);
     return true;
@@ -142,11 +144,11 @@ static dhow_status map_operand(dhowi_blocker *k, int32_t ref, int32_t image, int
     int64_t shape[5], strides[5];
     if (same_image(k, ref, image)) return dhowi_want_blocks(k, ref, out);
     DHOWI_TRY(dhowi_want_plain(k, ref));
-    (void)even_operand(k->b, ref, shape, strides);
+    (void)even_operand(k, ref, shape, strides);
     return dhowi_view(k->b, ref, 5, shape, strides, k->b->items[ref].offset, out);
 }
 
-/* Elementwise over images of one shape, and in NHWC with numbers per channel. A padded last block
+/* Elementwise over images of one shape, and with numbers per channel or pixel. A padded last block
  * would hold zeros where maps make others. */
 static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
@@ -157,8 +159,7 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
         dhowi_is_image(b, s->out) &&
         b->items[s->out].desc.shape[1] % dhowi_block_of(k, b->items[s->out].desc.shape[1]) == 0;
     for (int i = 0; i < DHOWI_MAP_OPERANDS && s->in[i] >= 0 && fits; i++) {
-        fits = same_image(k, s->in[i], s->out) ||
-               (k->layout == DHOW_LAYOUT_NHWC && even_operand(b, s->in[i], shape, strides));
+        fits = same_image(k, s->in[i], s->out) || even_operand(k, s->in[i], shape, strides);
         any = any || (fits && same_image(k, s->in[i], s->out) && dhowi_is_blocked(k, s->in[i]));
     }
     if (!fits || !any) return keep(k, s);
