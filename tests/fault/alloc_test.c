@@ -507,17 +507,20 @@ static void check_outcome(int nth, bool forever) {
 
 /* All sites of a scenario; there are at least `expected`. */
 static void sweep(const char *name, dhow_status (*scenario)(void), int expected) {
+    const char *each = getenv("DHOW_TEST_ALLOC_STEP"); /* every so many allocations fail */
+    const int step = each != NULL ? (int)strtol(each, NULL, 10) : 1;
     int sites = 0, failed = 0;
+    cr_assert_gt(step, 0, "DHOW_TEST_ALLOC_STEP");
     run_apart(scenario, 0, false);
     cr_assert_eq(g_outcome->status, DHOW_OK, "%s", g_outcome->message);
     check_outcome(0, false);
     for (int forever = 0; forever < 2; forever++) {
-        for (int nth = 1;; nth++) {
+        for (int nth = 1 + forever % step;; nth += step) {
             run_apart(scenario, nth, forever != 0);
             check_outcome(nth, forever != 0);
             if (!g_outcome->reached) break;
             failed += g_outcome->status != DHOW_OK;
-            if (forever == 0) sites++;
+            if (forever == 0) sites = nth + step - 1; /* at most */
         }
     }
     (void)fprintf(stderr, "%s: %d sites, %d runs failed in order\n", name, sites, failed);
