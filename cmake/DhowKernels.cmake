@@ -74,7 +74,7 @@ function(dhow_compile_kernel out file type isa)
   file(GLOB beside ${folder}/*.h) # what the text may include
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} ${type_flag} ${arg_UNPARSED_ARGUMENTS}
+    COMMAND ${DHOW_KERNEL_CC} ${DHOW_KERNEL_FLAGS} ${isa_flags} ${type_flag} ${arg_UNPARSED_ARGUMENTS}
             ${DHOW_KERNEL_EXTRA_FLAGS} -include ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h -c ${file} -o ${object}
     DEPENDS ${file} ${DHOW_KERNEL_INCLUDE}/dhow/kernel/k.h ${beside}
     COMMENT "kernels: ${name} ${isa}"

@@ -121,7 +121,7 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
     const int pixels = vectors == 1 ? PIXELS : PIXELS_WIDE;
     const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
                   end = first + job->part < job->out_width ? first + job->part : job->out_width;
-    const int64_t h = row % job->out_height, image = row / job->out_height,
+    const int64_t image = row / job->out_height, h = row % job->out_height,
                   top = h * job->stride[0] - job->pad[0], last = (job->kw - 1) * job->dilation[1];
     x += (image * job->c / c * job->height + top) * job->width * c;
     const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height),

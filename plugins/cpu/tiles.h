@@ -17,9 +17,8 @@ typedef struct tiles {
     void (*pack)(const window_job *job, const float *weight, float *packed);
     /* Part number `part` of the rows of all images' results, window_parts() for each row. */
     void (*part)(const window_job *job, int64_t part);
-    /* The same of groups of TILES_GROUP channels each, of x and of y, both in blocks of `lanes`; the
-     * weight[k][group][kh][kw] becomes [k / lanes][kh][kw][group][lanes]. NULL where it is not for
-     * that. */
+    /* The same of groups of TILES_GROUP channels each, of x and of y, both in blocks of `lanes`;
+     * the weight[k][group][kh][kw] becomes [k / lanes][kh][kw][group][lanes]. NULL in tiles_v4. */
     void (*pack_groups)(const window_job *job, const float *weight, float *packed);
     void (*part_of_groups)(const window_job *job, int64_t part);
 } tiles;

@@ -178,6 +178,10 @@ Test(ptx_isa, faults_are_named) {
         "setp.eq.s32 %p0, %r0, 0;\n@%p0 st.shared.u32 [area], %r0;\nbar.sync 0;\n"
         "atom.shared.add.u32 %r1, [area], 1;\nld.shared.u32 %r1, [area];",
         2, PTX_RACE, "writes byte 0 of area");
+    expect_fault(/* by the last that added, when others did, too */
+                 "setp.eq.s32 %p0, %r0, 0;\n@%p0 st.shared.u32 [area], %r0;\nbar.sync 0;\n"
+                 "atom.shared.add.u32 %r1, [area], 1;\n@!%p0 ld.shared.u32 %r1, [area];",
+                 2, PTX_RACE, "reads byte 0 of area");
     expect_fault("ld.global.u32 %r1, [%rd6+24];", 1, PTX_OUT_OF_BOUNDS,
                  "byte 24 of in, which has 24");
     expect_fault("ld.global.v2.u32 {%r1, %r2}, [%rd6+4];", 1, PTX_MISALIGNED, "8 bytes");

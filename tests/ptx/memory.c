@@ -117,22 +117,20 @@ static void check_race(ptx_machine *m, const ptx_thread *t, const ptx_instructio
                        offset, name, reader - 1, s->read_line);
 }
 
-static void find_unwritten(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
-                           uint64_t address) {
-    uint64_t offset = 0;
-    const char *name = shared_name(m, address, &offset);
-    ptx_find_fault(m, t, i, PTX_UNINITIALISED, address,
-                   "reads byte %" PRIu64 " of %s, which this block never wrote", offset, name);
-}
-
 static void note_access(ptx_machine *m, const ptx_thread *t, const ptx_instruction *i,
                         uint64_t address, bool write) {
     ptx_shadow *s = &m->shadow[address];
     const unsigned me = t->index + 1;
+    const bool atom = i->code.op == PTX_ATOM; /* reads and writes */
+    uint64_t offset = 0;
     if (s->epoch != m->epoch) *s = (ptx_shadow){.epoch = m->epoch, .block = s->block};
     check_race(m, t, i, s, address, write);
-    if (i->code.op == PTX_ATOM) {
-        if (s->block != m->block + 1) find_unwritten(m, t, i, address);
+    if ((atom || !write) && s->block != m->block + 1) {
+        const char *name = shared_name(m, address, &offset);
+        ptx_find_fault(m, t, i, PTX_UNINITIALISED, address,
+                       "reads byte %" PRIu64 " of %s, which this block never wrote", offset, name);
+    }
+    if (atom) {
         s->atomic = s->writer == 0 || s->atomic;
         s->several = s->several || (s->writer != 0 && s->writer != me);
     } else if (write) {
@@ -144,7 +142,6 @@ static void note_access(ptx_machine *m, const ptx_thread *t, const ptx_instructi
         s->block = m->block + 1;
         return;
     }
-    if (s->block != m->block + 1) find_unwritten(m, t, i, address);
     if (s->reader == 0) s->read_line = i->line;
     if (s->reader == 0 || s->reader == me)
         s->reader = me;
