@@ -18,14 +18,15 @@ static const char k_head[] =
     "ld.param.u64 %rd6, [k_param_0];\nld.param.u64 %rd7, [k_param_1];\n";
 #define TAIL "ret;\n}\n"
 
-static ptx_report run(const char *text, unsigned threads, uint64_t in[3], uint64_t *out) {
+static ptx_report run(const char *text, unsigned threads, bool counts_memory, uint64_t in[3],
+                      uint64_t *out) {
     char error[256] = "";
     ptx_report report;
     ptx_module *m = ptx_parse(text, error, sizeof error);
     cr_assert_not_null(m, "%s", error);
     const ptx_allocation list[] = {{"in", in, 24, true, NULL}, {"out", out, 8, false, NULL}};
     const void *const args[] = {&in, &out};
-    const ptx_launch launch = {1, threads, args, list, 2, false, 0};
+    const ptx_launch launch = {1, threads, args, list, 2, counts_memory, 0};
     (void)ptx_run(ptx_find(m, "k"), &launch, &report);
     ptx_free(m);
     return report;
@@ -51,7 +52,7 @@ static uint64_t result_of(const char *type, const char *instruction, uint64_t a,
         : type[1] == '1' ? "rs"
         : type[1] == '3' ? "r"
                          : "rd");
-    const ptx_report report = run(text, 1, in, &out);
+    const ptx_report report = run(text, 1, false, in, &out);
     cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
     return out;
 }
@@ -146,10 +147,30 @@ static void expect_fault(const char *body, unsigned threads, ptx_fault fault, co
     char text[2048];
     uint64_t in[3] = {0}, out = 0;
     (void)snprintf(text, sizeof text, "%smov.u32 %%r0, %%tid.x;\n%s\n" TAIL, k_head, body);
-    const ptx_report report = run(text, threads, in, &out);
+    const ptx_report report = run(text, threads, false, in, &out);
     cr_assert(report.count > 0 && report.findings[0].fault == fault, "%s: %s", body,
               report.findings[0].text);
     cr_assert_not_null(strstr(report.findings[0].text, words), "%s", report.findings[0].text);
+}
+
+static void expect_requests(const char *body, unsigned long long requests) {
+    char text[2048];
+    uint64_t in[3] = {0}, out = 0;
+    (void)snprintf(text, sizeof text, "%smov.u32 %%r0, %%tid.x;\n%s\n" TAIL, k_head, body);
+    const ptx_report report = run(text, 32, true, in, &out);
+    cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
+    cr_assert_eq(report.requests, requests, "%s: %llu", body, report.requests);
+}
+
+Test(ptx_isa, lanes_that_part_meet_again) {
+    const char *parts =
+        "setp.lt.u32 %p0, %r0, 16;\n@%p0 bra A;\nld.global.u32 %r1, [%rd6];\nbra B;\n"
+        "A: ld.global.u32 %r1, [%rd6+4];\nB: ld.global.u32 %r2, [%rd6];";
+    const char *turns =
+        "A: setp.eq.s32 %p0, %r0, 0;\n@%p0 bra B;\nadd.s32 %r0, %r0, -1;\nbra A;\n"
+        "B: ld.global.u32 %r1, [%rd6];";
+    expect_requests(parts, 3);
+    expect_requests(turns, 1);
 }
 
 Test(ptx_isa, faults_are_named) {
@@ -176,7 +197,7 @@ Test(ptx_isa, faults_are_named) {
                  "writes byte 0 of area");
     expect_fault(
         "setp.eq.s32 %p0, %r0, 0;\n@%p0 st.shared.u32 [area], %r0;\nbar.sync 0;\n"
-        "atom.shared.add.u32 %r1, [area], 1;\nld.shared.u32 %r1, [area];",
+        "ld.shared.u32 %r1, [area];\natom.shared.add.u32 %r1, [area], 1;",
         2, PTX_RACE, "writes byte 0 of area");
     expect_fault(/* by the last that added, when others did, too */
                  "setp.eq.s32 %p0, %r0, 0;\n@%p0 st.shared.u32 [area], %r0;\nbar.sync 0;\n"
@@ -199,7 +220,7 @@ Test(ptx_isa, atoms_of_several_threads_come_one_after_the_other) {
                    "cvt.u64.u32 %%rd4, %%r1;\nadd.s64 %%rd5, %%rd5, %%rd4;\n"
                    "setp.ne.s32 %%p0, %%r0, 63;\n@%%p0 ret;\nst.global.u64 [%%rd7], %%rd5;\n" TAIL,
                    k_head);
-    const ptx_report report = run(text, 64, in, &out);
+    const ptx_report report = run(text, 64, false, in, &out);
     cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
     cr_assert_eq(out,
                  3 * 64 * 100 + 3 * 63); /* all of them; what 63 threads before the last left */
@@ -261,7 +282,7 @@ Test(ptx_isa, functions_are_called) {
     char text[4096];
     uint64_t in[3] = {5, 7, 0}, out = 0;
     (void)snprintf(text, sizeof text, "%s%s%s%s", head, strstr(k_head, ".visible"), body, tail);
-    const ptx_report report = run(text, 2, in, &out);
+    const ptx_report report = run(text, 2, false, in, &out);
     cr_assert_eq(report.count, 0, "%s", report.findings[0].text);
     cr_assert_eq(out, 27);
 }

@@ -11,13 +11,15 @@
 enum { LANES = 32, M = 16, N = 8, K = 16 };
 
 /* A register of two halves holds columns 2 (lane % 4) and the next of row lane / 4 of an 8 x 8. */
-void ptx_load_matrices(ptx_machine *m, ptx_thread *warp, const ptx_instruction *i) {
+void ptx_load_matrices(ptx_machine *m, const ptx_warp *w, const ptx_instruction *i) {
+    uint64_t room[LANES], address[LANES], values[LANES];
+    memcpy(address, ptx_lanes(m, w, &i->in[0], room), sizeof address);
     for (unsigned k = 0; k < i->out_count; k++) {
         uint16_t matrix[8][8] = {{0}};
         for (unsigned row = 0; row < 8; row++) {
-            const ptx_thread *t = &warp[8 * k + row];
+            const unsigned lane = 8 * k + row;
             const void *from =
-                ptx_access(m, t, i, PTX_SHARED, ptx_read(m, t, &i->in[0]), sizeof matrix[0], false);
+                ptx_access(m, w, lane, i, PTX_SHARED, address[lane], sizeof matrix[0], false);
             if (from != NULL) memcpy(matrix[row], from, sizeof matrix[0]);
         }
         for (unsigned lane = 0; lane < LANES; lane++) {
@@ -25,8 +27,9 @@ void ptx_load_matrices(ptx_machine *m, ptx_thread *warp, const ptx_instruction *
             const uint32_t first = i->code.turned ? matrix[column][row] : matrix[row][column];
             const uint32_t next =
                 i->code.turned ? matrix[column + 1][row] : matrix[row][column + 1];
-            ptx_write(&warp[lane], &i->out[k], first | next << 16);
+            values[lane] = first | next << 16;
         }
+        ptx_write(w, &i->out[k], 0xffffffff, values);
     }
 }
 
@@ -36,26 +39,34 @@ static double factor(const ptx_instruction *i, uint64_t bits, unsigned half) {
 }
 
 /* d = a b + c; sums are exact to a rounding, better than a GPU's. */
-void ptx_multiply_matrices(const ptx_machine *m, ptx_thread *warp, const ptx_instruction *i) {
-    double a[M][K], b[K][N];
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        const unsigned row = lane / 4, column = lane % 4 * 2;
-        for (unsigned e = 0; e < 2; e++) {
-            for (unsigned r = 0; r < 4; r++) /* rows +8, then columns +8 */
-                a[row + r % 2 * 8][column + r / 2 * 8 + e] =
-                    factor(i, ptx_read(m, &warp[lane], &i->in[r]), e);
-            for (unsigned r = 0; r < 2; r++)
-                b[column + r * 8 + e][row] = factor(i, ptx_read(m, &warp[lane], &i->in[4 + r]), e);
+void ptx_multiply_matrices(const ptx_machine *m, const ptx_warp *w, const ptx_instruction *i) {
+    double a[M][K], b[K][N], d[M][N];
+    uint64_t room[LANES], values[4][LANES];
+    for (unsigned r = 0; r < 6; r++) { /* four of a: rows +8, then columns +8; two of b */
+        const uint64_t *in = ptx_lanes(m, w, &i->in[r], room);
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const unsigned row = lane / 4, column = lane % 4 * 2;
+            for (unsigned e = 0; e < 2; e++) {
+                const double v = factor(i, in[lane], e);
+                if (r < 4)
+                    a[row + r % 2 * 8][column + r / 2 * 8 + e] = v;
+                else
+                    b[column + r % 2 * 8 + e][row] = v;
+            }
         }
     }
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        float d[4];
-        for (unsigned r = 0; r < 4; r++) {
-            const unsigned row = lane / 4 + r / 2 * 8, column = lane % 4 * 2 + r % 2;
-            double sum = (double)f32_of_bits((uint32_t)ptx_read(m, &warp[lane], &i->in[6 + r]));
-            for (unsigned k = 0; k < K; k++) sum += a[row][k] * b[k][column];
-            d[r] = (float)sum;
-        }
-        for (unsigned r = 0; r < 4; r++) ptx_write(&warp[lane], &i->out[r], bits_of_f32(d[r]));
+    for (unsigned r = 0; r < 4; r++) {
+        const uint64_t *in = ptx_lanes(m, w, &i->in[6 + r], room);
+        for (unsigned lane = 0; lane < LANES; lane++)
+            d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2] = (double)f32_of_bits((uint32_t)in[lane]);
+    }
+    for (unsigned row = 0; row < M; row++)
+        for (unsigned k = 0; k < K; k++)
+            for (unsigned column = 0; column < N; column++)
+                d[row][column] += a[row][k] * b[k][column];
+    for (unsigned r = 0; r < 4; r++) {
+        for (unsigned lane = 0; lane < LANES; lane++)
+            values[r][lane] = bits_of_f32((float)d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2]);
+        ptx_write(w, &i->out[r], 0xffffffff, values[r]);
     }
 }

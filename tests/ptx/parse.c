@@ -385,6 +385,7 @@ static bool instruction(parser *p) {
     if (unknown != NULL)
         return fail(p, &opcode, "%s: %s is not executed by this interpreter", i.text, unknown);
     i.machine = ptx_machine_instructions(&i.code);
+    i.form = ptx_form_of(&i.code);
     ptx_next(&p->scan);
     place_access(p, &i);
     if (i.code.op == PTX_BRA) {

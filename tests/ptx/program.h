@@ -138,7 +138,14 @@ typedef struct ptx_operand {
     uint64_t value;
 } ptx_operand;
 
-enum { PTX_MAX_OUT = 4, PTX_MAX_IN = 10 };
+enum { PTX_MAX_OUT = 4, PTX_MAX_IN = 10, PTX_WARP = 32 };
+
+/* Arithmetic of all lanes of a warp: in[operand][lane] are bits in the low end, as the results. */
+typedef void ptx_form(const ptx_opcode *code, const uint64_t *const *in, uint64_t *out);
+
+/* What computes an instruction without side effects; those that kernels use most have loops of
+ * their own. */
+ptx_form *ptx_form_of(const ptx_opcode *code);
 
 typedef struct ptx_instruction {
     ptx_opcode code;
@@ -146,6 +153,7 @@ typedef struct ptx_instruction {
     bool guard_negated;
     unsigned out_count, in_count, target; /* target: an instruction, of a call a function */
     float machine;                        /* instructions of the machine for it */
+    ptx_form *form;
     ptx_operand out[PTX_MAX_OUT], in[PTX_MAX_IN];
     char text[64]; /* the opcode as written */
 } ptx_instruction;
