@@ -140,14 +140,23 @@ INLINE __m256i words_at(const int16_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-INLINE void add_tile(const byte_sums_job *j, const int16_t *packed, int64_t row, const int rows,
+/* The weights from the i-th on. */
+INLINE __m256i weights_at(const void *packed, int64_t i, const int narrow) {
+    if (!narrow) return words_at((const int16_t *)packed + i);
+    const int8_t *from = (const int8_t *)packed + i;
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+
+INLINE void add_tile(const byte_sums_job *j, const int narrow, int64_t row, const int rows,
                      int64_t k, int64_t count) {
     const int64_t length = 2 * j->pairs;
     const int16_t *x = j->rows + row * length;
+    int64_t at = k * length;
     __m256i sums[ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    for (int64_t p = 0; p < length; p += 2, packed += 2 * COLUMNS) {
-        const __m256i a = words_at(packed), b = words_at(packed + COLUMNS);
+    for (int64_t p = 0; p < length; p += 2, at += 2 * COLUMNS) {
+        const __m256i a = weights_at(j->packed, at, narrow),
+                      b = weights_at(j->packed, at + COLUMNS, narrow);
         UNROLL for (int r = 0; r < rows; r++) {
             int32_t pair;
             memcpy(&pair, x + r * length + p, sizeof pair);
@@ -163,13 +172,19 @@ INLINE void add_tile(const byte_sums_job *j, const int16_t *packed, int64_t row,
     end_rows(j, ended, row, rows, k, count);
 }
 
+INLINE void add_panel(const byte_sums_job *j, const int narrow, int64_t k, int64_t count) {
+    int64_t row = 0;
+    for (; row + ROWS <= j->count; row += ROWS) add_tile(j, narrow, row, ROWS, k, count);
+    for (; row < j->count; row++) add_tile(j, narrow, row, 1, k, count);
+}
+
 void byte_sums_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; k += COLUMNS) {
-        const int16_t *packed = j->packed + k * 2 * j->pairs;
         const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
-        int64_t row = 0;
-        for (; row + ROWS <= j->count; row += ROWS) add_tile(j, packed, row, ROWS, k, count);
-        for (; row < j->count; row++) add_tile(j, packed, row, 1, k, count);
+        if (j->narrow)
+            add_panel(j, 1, k, count);
+        else
+            add_panel(j, 0, k, count);
     }
 }
 
@@ -193,7 +208,7 @@ INLINE void add_channels(const byte_sums_job *j, const int16_t *x, const int16_t
 void byte_sums_by_channel_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     const int64_t length = 2 * j->pairs * j->channels;
     for (int64_t k = first; k < end; k += COLUMNS) {
-        const int16_t *packed = j->packed + k * 2 * j->pairs;
+        const int16_t *packed = (const int16_t *)j->packed + k * 2 * j->pairs;
         const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
         for (int64_t row = 0; row < j->count; row += ROWS) {
             const int rows = j->count - row < ROWS ? (int)(j->count - row) : ROWS;

@@ -17,7 +17,8 @@ typedef struct byte_sums_job {
     int64_t count, pairs;
     int64_t channels; /* by channel alone */
     const int16_t *rows;
-    const int16_t *packed;
+    const void *packed; /* i16, or i8 where `narrow` */
+    int narrow;
     int32_t dst_dtype, residual_dtype;
     char *y;
     const char *residual; /* NULL: none */
@@ -28,11 +29,12 @@ typedef struct byte_sums_job {
     const dhow_conv_tail *tail;
 } byte_sums_job;
 
-/* Results first .. end-1, of which `first` is a multiple of BYTE_SUMS_COLUMNS. */
+/* Weights of 8 bits are half of what has to be read. Results first .. end-1, of which `first` is a
+ * multiple of BYTE_SUMS_COLUMNS. */
 void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
-/* The same where a result k is the sum of rows[r][2 pairs][channels] at [..][k], by weights that
- * are packed for it; rows are followed by BYTE_SUMS_COLUMNS numbers that may be read. */
+/* The same where a result k is the sum of rows[r][2 pairs][channels] at [..][k], by i16 that are
+ * packed for it; rows are followed by BYTE_SUMS_COLUMNS numbers that may be read. */
 void byte_sums_by_channel_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
 /* Where the weight of channel k of a panel and place `tap` lies in the packed panel. */

@@ -18,7 +18,8 @@ typedef struct bytes_plan {
     int64_t groups;
     int64_t inputs, results; /* of a group */
     int64_t pairs, length;   /* of a row, and its numbers */
-    int64_t packed;          /* of a group, as int16_t */
+    int64_t packed;          /* of a group */
+    int narrow;              /* packed as i8, else as i16 */
     int64_t width, pixels;   /* of the result: of a row, and of all images */
     int64_t block;           /* pixels that are written as rows at once */
     int64_t room;            /* what a thread needs for them, as int16_t */
@@ -56,6 +57,7 @@ static int is_empty(const dhow_conv_desc *d) {
 static int fits(const dhow_conv_desc *d) {
     enum { LEAST = 8 };
     return !is_empty(d) && onednn_is_of_bytes(d) && has_tail(d) &&
+           (d->weight_dtype == DHOW_I8 || d->weight_dtype == DHOW_I16) &&
            (d->groups == 1 || is_by_channel(d) ||
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
 }
@@ -87,6 +89,7 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
     plan->pairs = ((plan->by_channel ? 1 : plan->inputs) * d->kh * d->kw + 1) / 2;
     plan->length = 2 * plan->pairs * (plan->by_channel ? d->c : 1);
     plan->packed = byte_sums_packed(plan->results, plan->pairs);
+    plan->narrow = d->weight_dtype == DHOW_I8 && !plan->by_channel;
     plan->width = onednn_extent(d, 1);
     plan->pixels = d->n * onednn_extent(d, 0) * plan->width;
     plan->block = block_of(plan->length);
@@ -98,7 +101,7 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
         .src_layout = DHOW_LAYOUT_NHWC,
         .dst_layout = DHOW_LAYOUT_NHWC,
         .workspace_bytes = (uint64_t)(plan->room * device->team.threads) * sizeof(int16_t),
-        .packed_bytes = (uint64_t)(plan->groups * plan->packed) * sizeof(int16_t),
+        .packed_bytes = (uint64_t)(plan->groups * plan->packed) * (plan->narrow ? 1 : 2),
         .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
         .dst_bytes = (uint64_t)(plan->pixels * d->k) * (onednn_is_byte(d->dst_dtype) ? 1 : 4)};
     *out_plan = plan;
@@ -107,35 +110,51 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
 
 /* ---- packing ---- */
 
-/* The weights of a result, whose channels lie `apart`; a row has those of a window's first pixel
- * first. */
-static void pack_result(const bytes_plan *p, const int8_t *weight, int64_t apart, int16_t *packed) {
+/* i8 or i16 */
+static int16_t weight_at(const bytes_plan *p, const void *weight, int64_t i) {
+    return p->desc.weight_dtype == DHOW_I8 ? ((const int8_t *)weight)[i]
+                                           : ((const int16_t *)weight)[i];
+}
+
+static void pack_weight(const bytes_plan *p, void *packed, int64_t i, int16_t value) {
+    if (p->narrow)
+        ((int8_t *)packed)[i] = (int8_t)value;
+    else
+        ((int16_t *)packed)[i] = value;
+}
+
+/* The weights of a result from the first on, whose channels lie `apart`, to those from `to` on; a
+ * row has those of a window's first pixel first. */
+static void pack_result(const bytes_plan *p, const void *weight, int64_t first, int64_t apart,
+                        void *packed, int64_t to) {
     for (int64_t tap = 0; tap < p->desc.kh * p->desc.kw; tap++) {
         for (int64_t c = 0; c < p->inputs; c++) {
             const int64_t at = tap * p->inputs + c;
-            packed[at / 2 * 2 * BYTE_SUMS_COLUMNS + at % 2] = weight[c * apart + tap];
+            pack_weight(p, packed, to + at / 2 * 2 * BYTE_SUMS_COLUMNS + at % 2,
+                        weight_at(p, weight, first + c * apart + tap));
         }
     }
 }
 
 /* Results lie `next` apart. */
-static void pack_all(const bytes_plan *p, const int8_t *weight, int64_t next, int64_t apart,
-                     int16_t *packed) {
-    memset(packed, 0, (size_t)(p->groups * p->packed) * sizeof *packed);
+static void pack_all(const bytes_plan *p, const void *weight, int64_t next, int64_t apart,
+                     void *packed) {
+    memset(packed, 0, (size_t)(p->groups * p->packed) * (p->narrow ? 1 : 2));
     for (int64_t k = 0; k < p->desc.k; k++) {
         const int64_t own = k % p->results, panel = own / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS;
-        pack_result(p, weight + k * next, apart,
-                    packed + k / p->results * p->packed + panel * 2 * p->pairs + (own - panel) * 2);
+        pack_result(p, weight, k * next, apart, packed,
+                    k / p->results * p->packed + panel * 2 * p->pairs + (own - panel) * 2);
     }
 }
 
-static void pack_channels(const bytes_plan *p, const int8_t *weight, int16_t *packed) {
+static void pack_channels(const bytes_plan *p, const void *weight, int16_t *packed) {
     const int64_t taps = p->desc.kh * p->desc.kw;
     memset(packed, 0, (size_t)p->packed * sizeof *packed);
     for (int64_t k = 0; k < p->results; k++) {
         const int64_t own = k % BYTE_SUMS_COLUMNS;
         for (int64_t tap = 0; tap < taps; tap++)
-            packed[(k - own) * 2 * p->pairs + byte_sums_place(own, tap)] = weight[k * taps + tap];
+            packed[(k - own) * 2 * p->pairs + byte_sums_place(own, tap)] =
+                weight_at(p, weight, k * taps + tap);
     }
 }
 
@@ -234,7 +253,7 @@ static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
     write_rows(p, r, pixel, job.count, group * p->inputs, rows);
     job.rows = rows;
-    job.packed += group * p->packed;
+    job.packed = (const char *)job.packed + group * p->packed * (p->narrow ? 1 : 2);
     job.y += at * size;
     if (job.residual) job.residual += at * added;
     if (job.bias) job.bias += group * p->results;
@@ -262,6 +281,7 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
         .job = {.pairs = p->pairs,
                 .channels = d->c,
                 .packed = onednn_address(weight),
+                .narrow = p->narrow,
                 .dst_dtype = d->dst_dtype,
                 .residual_dtype = d->residual_dtype,
                 .y = onednn_address(y),
@@ -326,7 +346,7 @@ int32_t cpu_bytes_product(cpu_device *device, const dhow_blas_desc *d, void **ou
 }
 
 const dhow_conv cpu_bytes = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                             .minor = 7,
+                             .minor = 8,
                              .plan = bytes_plan_make,
                              .pack = bytes_pack,
                              .run = bytes_run_plan,

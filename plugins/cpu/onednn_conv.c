@@ -440,7 +440,7 @@ static void destroy_any(void *plan) {
 }
 
 static const dhow_conv table = {.struct_size = (uint32_t)sizeof(dhow_conv),
-                                .minor = 7,
+                                .minor = 8,
                                 .plan = plan_any,
                                 .pack = pack_any,
                                 .run = run_any,

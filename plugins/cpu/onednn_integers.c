@@ -335,7 +335,7 @@ int onednn_is_of_bytes(const dhow_conv_desc *d) {
     const int ends = d->dst_dtype == DHOW_I32
                          ? !bias && !residual && d->tail_count == 0
                          : bias && (d->dst_dtype == DHOW_F32 || onednn_is_byte(d->dst_dtype));
-    return onednn_is_byte(d->dtype) && d->weight_dtype == DHOW_I8 && ends && !(given && residual) &&
+    return onednn_is_byte(d->dtype) && ends && !(given && residual) &&
            (!residual || d->residual_dtype == DHOW_F32 || onednn_is_byte(d->residual_dtype)) &&
            d->tail_count <= DHOW_CONV_TAIL && (d->flags & DHOW_BLAS_CONSTANT_B) && d->depth == 0 &&
            is_channels_last(d->src_layout) && is_channels_last(d->dst_layout);
@@ -348,7 +348,7 @@ static int32_t integers_plan(void *handle, const dhow_conv_desc *d, void **out_p
     *out_plan = NULL;
     const onednn_library *dnnl = onednn_open(err);
     if (!dnnl) return DHOW_UNSUPPORTED;
-    if (!onednn_adds_bytes(dnnl) || !onednn_is_of_bytes(d))
+    if (!onednn_adds_bytes(dnnl) || !onednn_is_of_bytes(d) || d->weight_dtype != DHOW_I8)
         return cpu_fail(err, DHOW_UNSUPPORTED, 0,
                         "oneDNN convolves images of bytes with VNNI, constant weights and channels "
                         "last");

@@ -37,14 +37,26 @@ static conform_result make_codes(conform_env *env, bytes_conv *c, int32_t dtype,
     return slot_write(env, c->stream, *handle, 0, bytes, (uint64_t)count);
 }
 
+/* Of i8, or all that the difference of two bytes may be. */
+static conform_result make_weights(conform_env *env, bytes_conv *c, int64_t count) {
+    uint32_t seed = 2;
+    if (c->d.weight_dtype == DHOW_I8)
+        return make_codes(env, c, DHOW_I8, count, seed, &c->weight, &c->weight_value);
+    int16_t *wide = conform_memory(env, (size_t)count * sizeof *wide);
+    c->weight_value = conform_memory(env, (size_t)count * sizeof *c->weight_value);
+    for (int64_t i = 0; i < count; i++)
+        wide[i] = (int16_t)(c->weight_value[i] = (int)(draw(&seed) % 511) - 255);
+    TRY(slot_memory(env, (uint64_t)count * sizeof *wide, &c->weight));
+    return slot_write(env, c->stream, c->weight, 0, wide, (uint64_t)count * sizeof *wide);
+}
+
 static conform_result make_operands(conform_env *env, bytes_conv *c) {
     const dhow_conv_desc *d = &c->d;
     const int64_t results = d->n * c->oh * c->ow * d->k;
     uint32_t seed = 9;
     TRY(slot_stream(env, &c->stream));
     TRY(make_codes(env, c, d->dtype, d->n * d->h * d->w * d->c, 1, &c->x, &c->x_value));
-    TRY(make_codes(env, c, DHOW_I8, d->k * (d->c / d->groups) * d->kh * d->kw, 2, &c->weight,
-                   &c->weight_value));
+    TRY(make_weights(env, c, d->k * (d->c / d->groups) * d->kh * d->kw));
     TRY(make_codes(env, c, d->residual_dtype, results, 3, &c->residual, &c->residual_value));
     c->row_value = conform_memory(env, (size_t)(ROWS * d->k) * sizeof *c->row_value);
     for (int64_t k = 0; k < d->k; k++) {
@@ -160,10 +172,12 @@ static conform_result check(conform_env *env, const dhow_conv_desc *d, bool give
     c.ow = (d->w + d->pad[1] + d->pad[3] - d->dilation[1] * (d->kw - 1) - 1) / d->stride[1] + 1;
     c.info.struct_size = (uint32_t)sizeof c.info;
     (void)snprintf(what, sizeof what,
-                   "%s to %s, %" PRId64 " to %" PRId64 " channels in %" PRId64
+                   "%s by %s to %s, %" PRId64 " to %" PRId64 " channels in %" PRId64
                    " groups, kernel %" PRId64 ", %s zero point %d, %u operations behind",
-                   dhow_dtype_name((dhow_dtype)d->dtype), dhow_dtype_name((dhow_dtype)d->dst_dtype),
-                   d->c, d->k, d->groups, d->kh, given ? "given" : "known", c.zero, d->tail_count);
+                   dhow_dtype_name((dhow_dtype)d->dtype),
+                   dhow_dtype_name((dhow_dtype)d->weight_dtype),
+                   dhow_dtype_name((dhow_dtype)d->dst_dtype), d->c, d->k, d->groups, d->kh,
+                   given ? "given" : "known", c.zero, d->tail_count);
     const int32_t code = c.conv->plan(DEVICE, &c.d, &c.plan, &c.info, ERR);
     if (code == DHOW_UNSUPPORTED || code == DHOW_UNAVAILABLE) {
         CHECK(c.plan == NULL, "%s: a plan came out of a refusal", what);
@@ -250,6 +264,11 @@ conform_result conform_convolutions_of_bytes(conform_env *env) {
             d.stride[1] = 1 + i % 2;
             TRY(check(env, &d, false, &ran));
             if (conv->minor >= 6) TRY(check(env, &d, true, &ran));
+            if (conv->minor >= 8) {
+                dhow_conv_desc wide = d;
+                wide.weight_dtype = DHOW_I16;
+                TRY(check(env, &wide, i % 2 == 0, &ran));
+            }
             for (uint32_t which = 0; which < 4; which++) {
                 end_with(&d, which, to[(i + (int)which) % 3]);
                 TRY(check(env, &d, false, &ran));

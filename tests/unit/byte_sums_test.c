@@ -12,6 +12,7 @@
 enum { ROWS = 13, RESULTS = 37, TERMS = 41, PAIRS = (TERMS + 1) / 2, STRIDE = RESULTS + 3 };
 
 static int16_t g_rows[ROWS * 2 * PAIRS], g_packed[RESULTS * 2 * PAIRS + 16 * 2 * PAIRS];
+static int8_t g_narrow[sizeof g_packed / sizeof *g_packed];
 static float g_bias[3 * RESULTS], g_added[ROWS * STRIDE];
 static unsigned char g_bytes[ROWS * STRIDE];
 static int32_t g_sums[ROWS][RESULTS];
@@ -90,6 +91,10 @@ static void expect_values(const byte_sums_job *j, const char *what) {
     }
 }
 
+static void pack_narrow(void) {
+    for (size_t i = 0; i < sizeof g_narrow; i++) g_narrow[i] = (int8_t)g_packed[i];
+}
+
 static void run(byte_sums_job *j, void *y, size_t bytes) {
     memset(y, 0x55, bytes);
     j->y = y;
@@ -111,17 +116,22 @@ static byte_sums_job job_to(int32_t dtype) {
 static void set_up(void) {
     if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
     draw_all();
+    pack_narrow();
 }
 TestSuite(byte_sums, .init = set_up, .timeout = 60);
 
 Test(byte_sums, sums_are_exact) {
     static int32_t y[ROWS * STRIDE];
-    byte_sums_job j = job_to(DHOW_I32);
-    run(&j, y, sizeof y);
-    for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < RESULTS; k++)
-            cr_assert_eq(y[r * STRIDE + k], g_sums[r][k], "[%d][%d]: %d, not %d", r, k,
-                         y[r * STRIDE + k], g_sums[r][k]);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        byte_sums_job j = job_to(DHOW_I32);
+        if (narrow) j.packed = g_narrow;
+        j.narrow = narrow;
+        run(&j, y, sizeof y);
+        for (int r = 0; r < ROWS; r++)
+            for (int k = 0; k < RESULTS; k++)
+                cr_assert_eq(y[r * STRIDE + k], g_sums[r][k], "narrow: %d, [%d][%d]: %d, not %d",
+                             narrow, r, k, y[r * STRIDE + k], g_sums[r][k]);
+    }
 }
 
 /* Of rows [places][channels], in an odd number of places. */

@@ -61,11 +61,11 @@ typedef struct dhowi_step {
 
 /* i8 weights of sums: codes [results][terms], or [terms][results] where `columns`, less a zero
  * point and a shift of each result; items, -1 for none. Made [results][terms] where `turned`, else
- * in the order of the codes. */
+ * in the order of the codes; i16 where `wide`. */
 typedef struct dhowi_centred_codes {
     int32_t codes, zero, shifts, made;
     int64_t results, terms;
-    bool columns, turned;
+    bool columns, turned, wide;
 } dhowi_centred_codes;
 
 /* One of several convolutions of an image that are added up, as items, -1 for none: its weight,

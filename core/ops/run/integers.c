@@ -66,7 +66,7 @@ static dhow_status describe(const dhowi_tensor_desc *x, const dhowi_tensor_desc 
     memset(d, 0, sizeof *d);
     d->struct_size = (uint32_t)sizeof *d;
     d->dtype = (int32_t)x->dtype;
-    d->weight_dtype = DHOW_I8;
+    d->weight_dtype = (int32_t)weight->dtype;
     d->compute = DHOW_I32;
     d->dst_dtype = (int32_t)dtype;
     d->flags = DHOW_BLAS_CONSTANT_B | (dtype != DHOW_I32 ? DHOW_EPILOGUE_BIAS : 0u) |
@@ -89,9 +89,10 @@ static dhow_status describe(const dhowi_tensor_desc *x, const dhowi_tensor_desc 
 static dhow_status find_plan(dhow_device *device, const dhow_conv_desc *d,
                              const dhowi_vendor_plan **out) {
     const dhow_conv *table = dhowi_conv_of(device);
-    const uint32_t minor = (d->flags & DHOW_CONV_ZERO_GIVEN) == 0 ? 4
-                           : d->dst_dtype == DHOW_I32             ? 6
-                                                                  : 7;
+    const uint32_t minor = d->weight_dtype == DHOW_I16              ? 8
+                           : (d->flags & DHOW_CONV_ZERO_GIVEN) == 0 ? 4
+                           : d->dst_dtype == DHOW_I32               ? 6
+                                                                    : 7;
     *out = NULL;
     return table != NULL && table->minor >= minor ? dhowi_conv_plan(device, d, out) : DHOW_OK;
 }

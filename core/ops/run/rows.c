@@ -181,18 +181,14 @@ static dhow_status reduce_at_once(const dhowi_call *call, const split *s, const 
                             more, last_count + 1);
 }
 
-/* Parts are as wide as they are computed in. */
-static dhow_status narrow_result(const dhowi_call *call, dhow_tensor *wide) {
-    const bool f16 = call->out->dtype == DHOW_F16;
-    dhow_kernel *kernel;
-    DHOWI_TRY(dhowi_builtin_kernel_named(call->stream->device,
-                                         f16 ? "cast_f32_f16" : "cast_f32_bf16", &kernel));
-    const dhow_arg args[] = {dhowi_arg_buffer(wide, DHOW_ACCESS_READ),
-                             dhowi_arg_buffer(call->out, DHOW_ACCESS_WRITE),
-                             dhowi_arg_i64(call->out->count)};
-    const dhowi_use uses[] = {{wide->storage, DHOW_ACCESS_READ},
-                              dhowi_use_of(call->out, DHOW_ACCESS_WRITE)};
-    return dhowi_launch(call->stream, kernel, wide->count, wide->count, args, 3, uses, 2);
+/* Parts are as wide as they are computed in; the last pass narrows. */
+static dhow_status parts_kernel(const dhowi_call *call, dhow_dtype from, dhow_dtype to,
+                                dhow_kernel **out) {
+    dhow_device *device = call->stream->device;
+    if (from == DHOW_F32 && to != from)
+        return dhowi_builtin_kernel_named(
+            device, to == DHOW_F16 ? "reduce_parts_f32_f16" : "reduce_parts_f32_bf16", out);
+    return dhowi_kernel_of(device, "reduce_parts", from, out);
 }
 
 static dhow_status reduce_in_parts(const dhowi_call *call, split s, float scale) {
@@ -210,17 +206,15 @@ static dhow_status reduce_in_parts(const dhowi_call *call, split s, float scale)
         const int64_t shape[] = {s.outer, parts, s.inner};
         const dhow_arg more[] = {dhowi_arg_i64(parts), dhowi_arg_i32(kind),
                                  dhowi_arg_f32(parts == 1 ? scale : 1)};
-        status = dhowi_kernel_of(call->stream->device, "reduce_parts", x->dtype, &kernel);
+        const dhow_dtype made = narrow && parts > 1 ? DHOW_F32 : dtype;
+        status = parts_kernel(call, x->dtype, made, &kernel);
         if (status == DHOW_OK)
-            status = parts == 1 && !narrow
-                         ? dhow_tensor_retain(y)
-                         : dhowi_tensor_new(call->stream->device, narrow ? DHOW_F32 : dtype, 3,
-                                            shape, &y);
+            status = parts == 1 ? dhow_tensor_retain(y)
+                                : dhowi_tensor_new(call->stream->device, made, 3, shape, &y);
         if (status == DHOW_OK) status = launch_reduction(call, kernel, x->count, x, y, &s, more, 3);
         dhow_tensor_release(x);
         x = y;
     }
-    if (status == DHOW_OK && narrow) status = narrow_result(call, x);
     dhow_tensor_release(x);
     return status;
 }

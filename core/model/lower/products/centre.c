@@ -134,6 +134,17 @@ static void centre_block(const dhowi_centred_codes *c, const uint8_t *codes, int
     }
 }
 
+/* To [results][terms], of weights that i8 does not hold. */
+static void centre_wide(const dhowi_centred_codes *c, const known_codes *from, int16_t *to) {
+    for (int64_t r = 0; r < c->results; r++) {
+        const int32_t zero = zero_of(from, r);
+        for (int64_t term = 0; term < c->terms; term++) {
+            const int64_t at = c->columns ? term * c->results + r : r * c->terms + term;
+            *to++ = (int16_t)(byte_at(from->dtype, from->codes, at) - zero);
+        }
+    }
+}
+
 static dhow_status fill_centred(dhowi_lowering *b, const dhowi_late_values *late) {
     const dhowi_centred_codes *c = &late->centred;
     dhow_tensor *made = b->items[c->made].tensor;
@@ -145,7 +156,8 @@ static dhow_status fill_centred(dhowi_lowering *b, const dhowi_late_values *late
     if (c->shifts >= 0) DHOWI_TRY(dhowi_known_data(b, c->shifts, &shifts));
     dhowi_storage_written(made->storage);
     DHOWI_TRY(dhow_tensor_host_ptr(made, &to));
-    for (int64_t first = 0; first < c->results; first += SIDE_BY_SIDE) {
+    if (c->wide) centre_wide(c, &from, to);
+    for (int64_t first = 0; first < c->results && !c->wide; first += SIDE_BY_SIDE) {
         const int64_t count = DHOWI_MIN(c->results - first, (int64_t)SIDE_BY_SIDE);
         uint8_t taken[SIDE_BY_SIDE];
         for (int64_t r = 0; r < count; r++)
@@ -219,28 +231,30 @@ static void add_line(spread *s, const uint8_t *codes, int64_t count, uint8_t sig
     }
 }
 
-/* Whether i8 holds such weights, and their sums are as wanted. */
-static bool are_weights(const dhowi_code_weights *w, const spread *s, int first, int count) {
+/* Whether i8, or i16 where `wide`, holds such weights, and their sums are as wanted. */
+static bool are_weights(const dhowi_code_weights *w, const spread *s, int first, int count,
+                        bool wide) {
     enum { MOST_CENTRED = 255, EXACT_IN_F32 = 1 << 24 };
     int64_t size = 0;
     bool fits = true;
     for (int k = first; k < first + count; k++) {
-        fits = fits && s->low[k] >= INT8_MIN && s->high[k] <= INT8_MAX;
+        fits = fits && (wide || (s->low[k] >= INT8_MIN && s->high[k] <= INT8_MAX));
         size += s->size[k];
     }
-    return fits && (!w->exact || size * MOST_CENTRED < EXACT_IN_F32);
+    return fits && (!wide || size * MOST_CENTRED <= INT32_MAX) &&
+           (!w->exact || size * MOST_CENTRED < EXACT_IN_F32);
 }
 
 /* Of results from the first, `taken` off their codes. */
 static void check_block(const dhowi_code_weights *w, const known_codes *from, int64_t first,
-                        int64_t count, const int32_t *taken, bool *fits) {
+                        int64_t count, const int32_t *taken, bool wide, bool *fits) {
     const uint8_t *codes = from->codes, sign = from->dtype == DHOW_I8 ? 128 : 0;
     int16_t off[SIDE_BY_SIDE] = {0};
     spread s = {{0}, {0}, {0}};
     for (int64_t r = 0; r < count; r++) off[r] = (int16_t)(taken[r] + sign);
     for (int64_t i = 0; w->columns && i < w->terms; i++)
         add_line(&s, codes + i * w->results + first, count, sign, off);
-    for (int64_t r = 0; w->columns && r < count; r++) fits[r] = are_weights(w, &s, (int)r, 1);
+    for (int64_t r = 0; w->columns && r < count; r++) fits[r] = are_weights(w, &s, (int)r, 1, wide);
     for (int64_t r = 0; !w->columns && r < count; r++) {
         int16_t own[SIDE_BY_SIDE];
         for (int k = 0; k < SIDE_BY_SIDE; k++) own[k] = off[r];
@@ -248,7 +262,7 @@ static void check_block(const dhowi_code_weights *w, const known_codes *from, in
         for (int64_t i = 0; i < w->terms; i += SIDE_BY_SIDE)
             add_line(&s, codes + (first + r) * w->terms + i,
                      DHOWI_MIN(w->terms - i, (int64_t)SIDE_BY_SIDE), sign, own);
-        fits[r] = are_weights(w, &s, 0, SIDE_BY_SIDE);
+        fits[r] = are_weights(w, &s, 0, SIDE_BY_SIDE, wide);
     }
 }
 
@@ -262,26 +276,37 @@ static dhow_status new_shifts(dhowi_lowering *b, int64_t results, int32_t *out, 
     return DHOW_OK;
 }
 
-/* Finds the shifts of results that need one; *fits as of dhowi_centre_weights(). */
+static bool hold_all(const bool *each, int64_t count) {
+    bool all = true;
+    for (int64_t r = 0; r < count; r++) all = all && each[r];
+    return all;
+}
+
+/* Finds the shifts of results that need one, or that weights are wide; *fits as of
+ * dhowi_centre_weights(). */
 static dhow_status shift_block(dhowi_lowering *b, const dhowi_code_weights *w,
-                               const known_codes *from, int64_t first, int32_t **shifts,
+                               const known_codes *from, int64_t first, int32_t **shifts, bool *wide,
                                bool *fits) {
     const int64_t count = DHOWI_MIN(w->results - first, (int64_t)SIDE_BY_SIDE);
     int32_t taken[SIDE_BY_SIDE];
-    bool each[SIDE_BY_SIDE], all = true;
+    bool each[SIDE_BY_SIDE];
     for (int64_t r = 0; r < count; r++) taken[r] = zero_of(from, first + r);
-    check_block(w, from, first, count, taken, each);
-    for (int64_t r = 0; r < count; r++) all = all && each[r];
-    *fits = all || w->shifts != NULL;
-    if (all || w->shifts == NULL) return DHOW_OK;
+    check_block(w, from, first, count, taken, *wide, each);
+    *fits = hold_all(each, count);
+    if (!*fits && w->may_be_wide && !*wide) {
+        *wide = true;
+        check_block(w, from, first, count, taken, *wide, each);
+        *fits = hold_all(each, count);
+    }
+    if (*fits || *wide || w->shifts == NULL) return DHOW_OK;
     if (*shifts == NULL) DHOWI_TRY(new_shifts(b, w->results, w->shifts, shifts));
     for (int64_t r = 0; r < count; r++) {
         if (each[r]) continue;
         (*shifts)[first + r] = middle_of(from) - taken[r];
         taken[r] = middle_of(from);
     }
-    check_block(w, from, first, count, taken, each);
-    for (int64_t r = 0; r < count; r++) *fits = *fits && each[r];
+    check_block(w, from, first, count, taken, *wide, each);
+    *fits = hold_all(each, count);
     return DHOW_OK;
 }
 
@@ -291,7 +316,7 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
     known_codes from;
     int32_t *shifts = NULL;
     int32_t codes, zero = -1;
-    desc.dtype = DHOW_I8;
+    bool wide = false;
     desc.encoding = 0;
     if (w->shifts != NULL) *w->shifts = -1;
     DHOWI_TRY(dhowi_dense(b, w->codes, &codes));
@@ -300,8 +325,9 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
     const bool bytes = *fits && are_bytes(&from);
     const bool as_they_are = bytes && !w->columns && codes == w->codes;
     for (int64_t r = 0; r < w->results && *fits && !(bytes && !w->exact); r += SIDE_BY_SIDE)
-        DHOWI_TRY(shift_block(b, w, &from, r, &shifts, fits));
+        DHOWI_TRY(shift_block(b, w, &from, r, &shifts, &wide, fits));
     if (!*fits) return DHOW_OK;
+    desc.dtype = wide ? DHOW_I16 : DHOW_I8;
     if (as_they_are) return dhowi_reshape(b, w->codes, shape->rank, shape->shape, out);
     DHOWI_TRY(dhowi_item_known(b, &desc, out));
     return centred(b, &(dhowi_centred_codes){.codes = codes,
@@ -311,5 +337,6 @@ dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
                                              .results = w->results,
                                              .terms = w->terms,
                                              .columns = w->columns,
-                                             .turned = true});
+                                             .turned = true,
+                                             .wide = wide});
 }

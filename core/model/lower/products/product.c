@@ -232,17 +232,21 @@ static dhow_status product_of_codes(dhowi_lowering *b, int32_t x, int32_t y, int
         return DHOW_OK;
     const int64_t k = o.q.shape[0], n = o.q.shape[1];
     if (dhowi_count_of(&o.p) == 0 || n == 0 || k > MOST_TERMS) return DHOW_OK;
-    const dhowi_code_weights w = {
+    dhowi_code_weights w = {
         .codes = o.y, .zero = o.y_zero, .results = n, .terms = k, .columns = true};
     const dhowi_tensor_desc image =
         dhowi_image_of_rows(dhowi_desc_at(b, o.x)->dtype, dhowi_count_of(&o.p), k);
-    const dhowi_tensor_desc weight = {.dtype = DHOW_I8, .rank = 4, .shape = {n, k, 1, 1}};
+    const dhowi_tensor_desc weight = {.dtype = DHOW_I8, .rank = 4, .shape = {n, k, 1, 1}},
+                            wide = {.dtype = DHOW_I16, .rank = 4, .shape = {n, k, 1, 1}};
     const dhowi_attrs attrs = {.sums = {.src_zero = (int32_t)zero}};
     int32_t in[] = {o.x, -1, -1};
     dhowi_tensor_desc desc = o.p;
     desc.shape[desc.rank - 1] = n;
     DHOWI_TRY(
         dhowi_convolves_integers(b->device, &image, &weight, &attrs.sums, DHOW_F32, NULL, &fits));
+    if (fits)
+        DHOWI_TRY(dhowi_convolves_integers(b->device, &image, &wide, &attrs.sums, DHOW_F32, NULL,
+                                           &w.may_be_wide));
     if (fits) DHOWI_TRY(dhowi_centre_weights(b, &w, &weight, &in[1], &fits));
     if (fits)
         DHOWI_TRY(dhowi_rows_of_sums(b, scale, b->items[y].scale - 1, bias, n, &in[2], &fits));

@@ -35,12 +35,13 @@ typedef struct dhowi_code_weights {
     int32_t codes, zero; /* zero: one number, or one for each result; -1 for none */
     int64_t results, terms;
     bool columns;
-    bool exact;      /* sums must lie within what f32 has exactly */
-    int32_t *shifts; /* not NULL: may become i32[results], what all weights of a result are more
-                        than those made of them, as where 8 bits do not hold them; -1 for none */
+    bool exact;       /* sums must lie within what f32 has exactly */
+    bool may_be_wide; /* where 8 bits do not hold them the weights become i16, or else */
+    int32_t *shifts;  /* not NULL: may become i32[results], what all weights of a result are more
+                         than those made of them; -1 for none */
 } dhowi_code_weights;
-/* The weights less their zero points as i8 of a shape of [results][terms]; *fits is false where one
- * does not fit, or where sums may not be exact. */
+/* The weights less their zero points as i8, or i16, of a shape of [results][terms]; *fits is false
+ * where one does not fit, or where sums may not be exact. */
 dhow_status dhowi_centre_weights(dhowi_lowering *b, const dhowi_code_weights *w,
                                  const dhowi_tensor_desc *shape, int32_t *out, bool *fits);
 /* f32[2, results]: biases in units of the sums, and scales, that of x times those of an item, one

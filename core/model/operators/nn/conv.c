@@ -182,13 +182,16 @@ static dhow_status emit_step(dhowi_lowering *b, const code_conv *c, int32_t *out
     const int64_t results = c->weight.shape[0];
     int32_t in[] = {c->x, -1, c->zero}, shifts = -1;
     bool fits;
-    const dhowi_code_weights weights = {.codes = c->codes->weight,
-                                        .zero = c->codes->weight_zero,
-                                        .results = results,
-                                        .terms = dhowi_count_of(&c->weight) / results,
-                                        .exact = !c->codes->scaled,
-                                        .shifts = c->codes->scaled ? NULL : &shifts};
+    dhowi_code_weights weights = {.codes = c->codes->weight,
+                                  .zero = c->codes->weight_zero,
+                                  .results = results,
+                                  .terms = dhowi_count_of(&c->weight) / results,
+                                  .exact = !c->codes->scaled,
+                                  .shifts = c->codes->scaled ? NULL : &shifts};
+    code_conv wide = *c;
+    wide.weight.dtype = DHOW_I16;
     *out = -1;
+    DHOWI_TRY(takes(b, &wide, &weights.may_be_wide));
     DHOWI_TRY(dhowi_centre_weights(b, &weights, &c->weight, &in[1], &fits));
     if (fits && c->codes->scaled)
         DHOWI_TRY(dhowi_rows_of_sums(b, c->codes->scale, c->codes->weight_scale, c->codes->bias,
@@ -208,6 +211,7 @@ static dhow_status emit_codes(dhowi_lowering *b, const codes_of_conv *codes, int
     code_conv c = {codes, x, -1, *window, *dhowi_desc_at(b, weight), *image};
     bool fits;
     *out = -1;
+    c.weight.dtype = DHOW_I8;
     c.y.dtype = codes->scaled ? DHOW_F32 : DHOW_I32;
     if (codes->given_zero >= 0) {
         DHOWI_TRY(dhowi_reshape(b, codes->given_zero, 1, one, &c.zero));

@@ -170,6 +170,31 @@ static dhow_status block_map(dhowi_blocker *k, const dhowi_step *s) {
     return put(k, &changed, s->out, blocks);
 }
 
+/* Whether elements are all that is there of an image, in whichever order. */
+static bool has_whole_blocks(dhowi_blocker *k, int32_t ref) {
+    const int64_t channels = k->b->items[ref].desc.shape[1];
+    return dhowi_is_blocked(k, ref) && channels % dhowi_block_of(k, channels) == 0;
+}
+
+/* The range of an image does not depend on its order. */
+static dhow_status block_range(dhowi_blocker *k, const dhowi_step *s) {
+    dhowi_step changed = *s;
+    if (!has_whole_blocks(k, s->in[0])) return keep(k, s);
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
+    return dhowi_append_step(k->b, &changed);
+}
+
+/* By one scale and zero point. */
+static dhow_status block_quantize(dhowi_blocker *k, const dhowi_step *s) {
+    dhowi_step changed = *s;
+    int32_t blocks;
+    if (!has_whole_blocks(k, s->in[0]) || !dhowi_is_image(k->b, s->out)) return keep(k, s);
+    DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
+    for (int i = 1; i < DHOWI_OP_MAX_INPUTS; i++) DHOWI_TRY(dhowi_want_plain(k, s->in[i]));
+    DHOWI_TRY(dhowi_new_blocks(k, s->out, &blocks));
+    return put(k, &changed, s->out, blocks);
+}
+
 static dhow_status block_pool(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
     dhowi_step changed = *s;
@@ -275,6 +300,10 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
             return dhowi_is_image(k->b, s->out) || k->b->items[s->out].tensor != NULL
                        ? block_map(k, s)
                        : block_copy(k, at, used);
+        case DHOWI_OP_range:
+            return block_range(k, s);
+        case DHOWI_OP_quantize:
+            return block_quantize(k, s);
         case DHOWI_OP_maxpool2d:
         case DHOWI_OP_avgpool2d:
         case DHOWI_OP_pool_blocks: /* of bytes, plain until here */
