@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans of "dhow.conv/1" for convolutions as dot products and by tiles, which need no code to be
- * written.
+ * Plans of "dhow.conv/1" for convolutions as dot products, by tiles and by planes, which need no
+ * code to be written.
  */
 #include <string.h>
 
 #include "dots.h"
 #include "onednn.h"
+#include "planes.h"
 #include "tiles.h"
 
 typedef struct window_plan {
@@ -14,10 +15,10 @@ typedef struct window_plan {
     window_job job; /* without addresses */
     void (*pack)(const window_job *job, const float *weight, float *packed);
     void (*part)(const window_job *job, int64_t part);
-    int64_t packed; /* floats of the weight */
+    int64_t packed; /* floats of the weight, 0 where it stays as it is */
     uint64_t form;
     uint32_t flags, src, dst; /* layouts where it may choose */
-    int64_t rows;             /* of all results */
+    int64_t rows;             /* of all results, or parts of planes */
     onednn_work work;         /* without primitives */
 } window_plan;
 
@@ -132,8 +133,20 @@ static int choose_groups(const cpu_device *device, const dhow_conv_desc *d, wind
     return 1;
 }
 
+/* ---- planes ---- */
+
+static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
+    window_job *job = &plan->job;
+    if (device->isa < CPU_ISA_V3 || device->backend->tiles == CPU_NEVER || d->groups != d->c ||
+        d->src_layout != DHOW_LAYOUT_NCHW || d->dst_layout != DHOW_LAYOUT_NCHW ||
+        d->kw > PLANES_MOST_TAPS || planes_rows(job) == 0)
+        return 0;
+    plan->part = device->isa == CPU_ISA_V4 ? planes_v4 : planes_v3;
+    return 1;
+}
+
 static int choose(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
-    if (d->groups > 1) return choose_groups(device, d, plan);
+    if (d->groups > 1) return choose_planes(device, d, plan) || choose_groups(device, d, plan);
     return is_nhwc(d->src_layout, d->c) &&
            (choose_dots(device, d, plan) || choose_tiles(device, d, plan));
 }
@@ -187,8 +200,10 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     const int64_t rows = d->n * made.job.out_height, results = rows * made.job.out_width;
     *plan = made;
-    plan->rows = rows;
-    onednn_work_init(&plan->work, device, (double)results * (double)made.packed);
+    plan->rows = made.packed > 0 ? rows : d->n * d->k * planes_parts(&made.job);
+    onednn_work_init(
+        &plan->work, device,
+        (double)results * (double)(made.packed > 0 ? made.packed : d->k * d->kh * d->kw));
     *out_info =
         (dhow_conv_plan_info){.struct_size = out_info->struct_size,
                               .src_layout = settled(d->src_layout, made.src),
@@ -230,7 +245,7 @@ static int32_t window_plan_run(void *handle, void *stream, dhow_buffer x, dhow_b
     job.residual = plan->flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
     const cpu_region region = onednn_work_begin(&plan->work);
     if (job.part == 0) job.part = part_for(plan, region.threads);
-    const int64_t parts = plan->rows * window_parts(&job);
+    const int64_t parts = plan->rows * (plan->packed > 0 ? window_parts(&job) : 1);
 #pragma omp parallel for schedule(guided) num_threads(region.threads) if (region.threads > 1)
     for (int64_t part = 0; part < parts; part++) plan->part(&job, part);
     onednn_work_end(&plan->work, &region);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of each channel by itself against sums in double, with both sets of instructions.
+ */
+#include "plugins/cpu/planes.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { X = 1 << 16, WEIGHTS = 1 << 12, Y = 1 << 16, GUARD = 64 };
+
+static float g_x[X], g_weight[WEIGHTS], g_bias[WEIGHTS], g_residual[Y], g_y[Y + GUARD];
+
+static uint32_t draw(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 8; }
+
+static int64_t between(uint32_t *state, int64_t low, int64_t high) {
+    return low + draw(state) % (high - low + 1);
+}
+
+static void fill(float *to, int64_t count, uint32_t *state) {
+    for (int64_t i = 0; i < count; i++) to[i] = (float)(draw(state) % 2001) / 1000 - 1;
+}
+
+/* False where a random job has no result, or is too large for the arrays. */
+static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
+    const bool wide = draw(state) % 8 == 0; /* more than the columns of a copy */
+    *job = (window_job){.height = wide ? between(state, 1, 3) : between(state, 1, 40),
+                        .width = wide ? between(state, 200, 700) : between(state, 1, 40),
+                        .c = between(state, 1, 4),
+                        .kh = between(state, 1, 9),
+                        .kw = between(state, 1, draw(state) % 4 == 0 ? PLANES_MOST_TAPS : 9),
+                        .stride = {between(state, 1, 3), between(state, 1, 4)},
+                        .dilation = {between(state, 1, 3), between(state, 1, 3)},
+                        .pad = {between(state, 0, 9), between(state, 0, 9)},
+                        .x = g_x,
+                        .weight = g_weight,
+                        .y = g_y};
+    const int64_t tall = job->height + job->pad[0] + between(state, 0, 9) - 1 -
+                         (job->kh - 1) * job->dilation[0],
+                  broad = job->width + job->pad[1] + between(state, 0, 9) - 1 -
+                          (job->kw - 1) * job->dilation[1];
+    job->k = job->c * between(state, 1, 3);
+    job->out_height = tall < 0 ? 0 : tall / job->stride[0] + 1;
+    job->out_width = broad < 0 ? 0 : broad / job->stride[1] + 1;
+    if (draw(state) % 2 == 0) job->bias = g_bias;
+    if (draw(state) % 2 == 0) job->residual = g_residual;
+    if (draw(state) % 2 == 0) job->activation.kind = DHOW_ACTIVATION_RELU;
+    return job->out_height > 0 && job->out_width > 0 && planes_rows(job) > 0 &&
+           n * job->c * job->height * job->width <= X && job->k * job->kh * job->kw <= WEIGHTS &&
+           n * job->k * job->out_height * job->out_width <= Y;
+}
+
+static double want_at(const window_job *job, int64_t image, int64_t k, int64_t h, int64_t w) {
+    const float *x = g_x + (image * job->c + k / (job->k / job->c)) * job->height * job->width;
+    const int64_t at = ((image * job->k + k) * job->out_height + h) * job->out_width + w;
+    double sum = job->bias ? (double)g_bias[k] : 0;
+    for (int64_t i = 0; i < job->kh * job->kw; i++) {
+        const int64_t r = h * job->stride[0] + i / job->kw * job->dilation[0] - job->pad[0],
+                      c = w * job->stride[1] + i % job->kw * job->dilation[1] - job->pad[1];
+        if (r < 0 || r >= job->height || c < 0 || c >= job->width) continue;
+        sum += (double)g_weight[k * job->kh * job->kw + i] * (double)x[r * job->width + c];
+    }
+    if (job->residual) sum += (double)g_residual[at];
+    return job->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
+}
+
+static void check(void (*planes)(const window_job *job, int64_t part)) {
+    uint32_t state = 11;
+    int checked = 0;
+    fill(g_x, X, &state);
+    fill(g_weight, WEIGHTS, &state);
+    fill(g_bias, WEIGHTS, &state);
+    fill(g_residual, Y, &state);
+    for (int round = 0; round < 4000; round++) {
+        const int64_t n = between(&state, 1, 2);
+        window_job job;
+        if (!draw_job(&state, n, &job)) continue;
+        const int64_t count = n * job.k * job.out_height * job.out_width;
+        for (int64_t i = 0; i < count + GUARD; i++) g_y[i] = 77;
+        for (int64_t part = n * job.k * planes_parts(&job); part-- > 0;) planes(&job, part);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t w = i % job.out_width, h = i / job.out_width % job.out_height,
+                          k = i / (job.out_width * job.out_height);
+            const double want = want_at(&job, k / job.k, k % job.k, h, w);
+            cr_assert_float_eq((double)g_y[i], want, 1e-4,
+                               "round %d, row %d, column %d: %g, not %g", round, (int)h, (int)w,
+                               (double)g_y[i], want);
+        }
+        for (int64_t i = count; i < count + GUARD; i++)
+            cr_assert_eq(g_y[i], 77, "round %d writes behind its result", round);
+        checked++;
+    }
+    cr_assert_gt(checked, 500);
+}
+
+Test(planes, are_sums_of_windows_with_avx2) {
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
+    check(planes_v3);
+}
+
+Test(planes, are_sums_of_windows_with_avx512) {
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl"))
+        cr_skip_test("this processor has no AVX-512");
+    check(planes_v4);
+}
