@@ -9,8 +9,8 @@
 
 #include "activation.h"
 
-/* values = activation(values + residual), of what cpu_activates() and GELU; residual may be NULL.
- * Compiled for an instruction set each. */
+/* values = activation(values + residual), of what cpu_ends_with(); residual may be NULL. Compiled
+ * for an instruction set each. */
 typedef void activate_values(float *values, const float *residual, int64_t count,
                              const cpu_activation *activation);
 activate_values activate_v3, activate_v4;

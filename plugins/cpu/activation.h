@@ -20,4 +20,9 @@ static inline int cpu_activates(uint32_t kind) {
            kind == DHOW_ACTIVATION_SILU;
 }
 
+/* Those, and what a pass behind the values computes, see activate.h. */
+static inline int cpu_ends_with(uint32_t kind) {
+    return cpu_activates(kind) || kind == DHOW_ACTIVATION_GELU || kind == DHOW_ACTIVATION_GELU_TANH;
+}
+
 #endif

@@ -64,11 +64,10 @@ void cpu_panels_run(panels *run, onednn_work *work, const dhow_blas_desc *d, con
  * lie 2048 floats apart, and cannot end with any activation. */
 int cpu_packs_panels(const cpu_device *device, const dhow_blas_desc *d) {
     const int shared = d->batch == 1 || d->stride_b == 0;
-    const int ends = cpu_activates(d->activation) || d->activation == DHOW_ACTIVATION_GELU ||
-                     d->activation == DHOW_ACTIVATION_GELU_TANH;
     return device->isa == CPU_ISA_V3 && device->backend->panels != CPU_NEVER &&
-           onednn_is_of_f32(d) && shared && ends && (d->flags & DHOW_BLAS_CONSTANT_B) &&
-           d->m > PANELS_FEW_ROWS && d->alpha == 1.0f && d->beta == 0.0f;
+           onednn_is_of_f32(d) && shared && cpu_ends_with(d->activation) &&
+           (d->flags & DHOW_BLAS_CONSTANT_B) && d->m > PANELS_FEW_ROWS && d->alpha == 1.0f &&
+           d->beta == 0.0f;
 }
 
 void cpu_panels_pack(cpu_device *device, const dhow_blas_desc *d, const float *b, float *packed) {
@@ -91,24 +90,30 @@ static void activate_part(const dhow_blas_desc *d, float *c, int64_t rows, int64
     for (int64_t r = 0; r < rows; r++) activate_v3(c + r * d->ldc, NULL, columns, &activation);
 }
 
-/* A part is a block of rows, which stays in the second cache, and all panels: fewer of them where
- * that makes too few parts. */
+/* Blocks of rows stay in the second cache, and a few rows are no block of their own: that would
+ * read all of b again. */
+static int64_t block_rows(int64_t m) {
+    enum { BLOCK = 192, TILE = 6 };
+    const int64_t down = m < BLOCK + BLOCK / 2 ? 1 : (m + BLOCK / 2) / BLOCK;
+    return ((m + down - 1) / down + TILE - 1) / TILE * TILE;
+}
+
+/* A part is a block of rows and all panels: fewer of them where that makes too few parts. */
 void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, const float *packed,
                     float *c, const float *bias, const float *residual) {
-    enum { BLOCK = 192 };
     const cpu_region region = onednn_work_begin(work);
-    const int64_t down = (d->m + BLOCK - 1) / BLOCK, blocks = d->batch * down,
-                  pairs = (d->n + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
+    const int64_t rows = block_rows(d->m), down = (d->m + rows - 1) / rows,
+                  blocks = d->batch * down, pairs = (d->n + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
                   each = onednn_part_of(&region, blocks, pairs), across = (pairs + each - 1) / each;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
     for (int64_t part = 0; part < blocks * across; part++) {
-        const int64_t entry = part / across / down, row = part / across % down * BLOCK,
+        const int64_t entry = part / across / down, row = part / across % down * rows,
                       first = part % across * each * PANEL_COLUMNS,
                       end =
                           first + each * PANEL_COLUMNS < d->n ? first + each * PANEL_COLUMNS : d->n,
                       at = entry * d->stride_c + row * d->ldc;
         panels_job job = job_of(d);
-        job.m = d->m - row < BLOCK ? d->m - row : BLOCK;
+        job.m = d->m - row < rows ? d->m - row : rows;
         job.a = a + entry * d->stride_a + row * job.a_row;
         job.packed = packed;
         job.c = c + at;

@@ -26,7 +26,7 @@ static int fits(const dhow_conv_desc *d) {
     return d->depth == 0 && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 &&
            d->compute == DHOW_F32 && (d->flags & DHOW_BLAS_CONSTANT_B) &&
            !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
-           cpu_activates(d->activation);
+           cpu_ends_with(d->activation);
 }
 
 /* One channel lies alike in NHWC and NCHW, as many as a block has in NHWC and blocks. */
@@ -137,16 +137,18 @@ static int choose_groups(const cpu_device *device, const dhow_conv_desc *d, wind
 
 static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     window_job *job = &plan->job;
-    if (device->isa < CPU_ISA_V3 || device->backend->tiles == CPU_NEVER || d->groups != d->c ||
-        d->src_layout != DHOW_LAYOUT_NCHW || d->dst_layout != DHOW_LAYOUT_NCHW ||
-        d->kw > PLANES_MOST_TAPS || planes_rows(job) == 0)
+    if (device->isa < CPU_ISA_V3 || device->backend->tiles == CPU_NEVER || d->groups == 1 ||
+        d->groups != d->c || d->src_layout != DHOW_LAYOUT_NCHW ||
+        d->dst_layout != DHOW_LAYOUT_NCHW || d->kw > PLANES_MOST_TAPS || planes_rows(job) == 0)
         return 0;
     plan->part = device->isa == CPU_ISA_V4 ? planes_v4 : planes_v3;
     return 1;
 }
 
 static int choose(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
-    if (d->groups > 1) return choose_planes(device, d, plan) || choose_groups(device, d, plan);
+    if (choose_planes(device, d, plan)) return 1;
+    if (!cpu_activates(d->activation)) return 0;
+    if (d->groups > 1) return choose_groups(device, d, plan);
     return is_nhwc(d->src_layout, d->c) &&
            (choose_dots(device, d, plan) || choose_tiles(device, d, plan));
 }

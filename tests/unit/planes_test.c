@@ -24,6 +24,8 @@ static void fill(float *to, int64_t count, uint32_t *state) {
 
 /* False where a random job has no result, or is too large for the arrays. */
 static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
+    static const uint32_t ends[] = {DHOW_ACTIVATION_NONE, DHOW_ACTIVATION_RELU,
+                                    DHOW_ACTIVATION_GELU};
     const bool wide = draw(state) % 8 == 0; /* more than the columns of a copy */
     *job = (window_job){.height = wide ? between(state, 1, 3) : between(state, 1, 40),
                         .width = wide ? between(state, 200, 700) : between(state, 1, 40),
@@ -45,7 +47,7 @@ static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
     job->out_width = broad < 0 ? 0 : broad / job->stride[1] + 1;
     if (draw(state) % 2 == 0) job->bias = g_bias;
     if (draw(state) % 2 == 0) job->residual = g_residual;
-    if (draw(state) % 2 == 0) job->activation.kind = DHOW_ACTIVATION_RELU;
+    job->activation.kind = ends[draw(state) % 3];
     return job->out_height > 0 && job->out_width > 0 && planes_rows(job) > 0 &&
            n * job->c * job->height * job->width <= X && job->k * job->kh * job->kw <= WEIGHTS &&
            n * job->k * job->out_height * job->out_width <= Y;
@@ -62,7 +64,9 @@ static double want_at(const window_job *job, int64_t image, int64_t k, int64_t h
         sum += (double)g_weight[k * job->kh * job->kw + i] * (double)x[r * job->width + c];
     }
     if (job->residual) sum += (double)g_residual[at];
-    return job->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
+    return job->activation.kind == DHOW_ACTIVATION_RELU   ? fmax(sum, 0)
+           : job->activation.kind == DHOW_ACTIVATION_GELU ? sum * (1 + erf(sum * sqrt(0.5))) / 2
+                                                          : sum;
 }
 
 static void check(void (*planes)(const window_job *job, int64_t part)) {
