@@ -44,6 +44,7 @@ INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float 
     float edge[ROWS * WIDTH], *to = whole ? c : edge;
     const int64_t to_row = whole ? j->ldc : WIDTH;
     vec sums[ROWS][2], bias[2] = {{0}};
+    UNROLL for (int r = 0; r < rows; r++) __builtin_prefetch(c + r * j->ldc, 1);
     if (p->bias)
         UNROLL for (int h = 0; h < vectors; h++) bias[h] =
             load_part(p->bias + h * LANES, there_of(p, h));
