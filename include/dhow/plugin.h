@@ -490,12 +490,12 @@ typedef struct dhow_conv_desc {
     /* From minor 4 on, 0 but for sums of integers, which are two-dimensional and have a constant
      * weight: x is U8 or I8, weight I8, from minor 8 on also I16 of numbers from -255 to 255,
      * compute I32. Elements of x stand for x - src_zero, and what pads them for 0. To I32 y is the
-     * sums, exact below 2^24; there, with DHOW_CONV_ZERO_GIVEN, the buffer `bias` is the zero
-     * point, i32[1], and src_zero 0. From minor 7 on the others may have that flag too, with the
-     * zero point as `residual`, and none added. To F32, U8 or I8, with DHOW_EPILOGUE_BIAS, it is
-     * (sum + bias[0][k]) bias[1][k] in f32, as the operations of `tail` change it, `bias` being
-     * f32[2 or more][k]; of bytes they are rounded to the nearest, ties to even, and saturated. The
-     * residual is of residual_dtype: F32, U8 or I8. */
+     * sums, exact below 2^24, those of I16 in all 32 bits; there, with DHOW_CONV_ZERO_GIVEN, the
+     * buffer `bias` is the zero point, i32[1], and src_zero 0. From minor 7 on the others may have
+     * that flag too, with the zero point as `residual`, and none added. To F32, U8 or I8, with
+     * DHOW_EPILOGUE_BIAS, it is (sum + bias[0][k]) bias[1][k] in f32, as the operations of `tail`
+     * change it, `bias` being f32[2 or more][k]; of bytes they are rounded to the nearest, ties to
+     * even, and saturated. The residual is of residual_dtype: F32, U8 or I8. */
     int32_t dst_dtype, residual_dtype, src_zero;
     uint32_t tail_count;
     dhow_conv_tail tail[DHOW_CONV_TAIL];

@@ -128,28 +128,40 @@ Test(onnx_integers, sums_of_a_convolution_are_exact) {
     }
 }
 
-/* What a vendor's fast algorithm for such windows would round: in f32, as long as the zero point is
- * not known. */
-Test(onnx_integers, sums_of_windows_are_exact) {
-    enum { C = 16, K = 16, SIDE = 14, RESULT = SIDE - 2 };
-    const int64_t x_shape[] = {1, C, SIDE, SIDE}, w_shape[] = {K, C, 3, 3};
-    static int32_t want[K * RESULT * RESULT];
-    const int zero = value_at(U8, 0);
-    for (int i = 0; i < K * RESULT * RESULT; i++) {
-        const int k = i / (RESULT * RESULT), h = i / RESULT % RESULT, w = i % RESULT;
+enum { SIDE = 14, RESULT = SIDE - 2, MOST_RESULTS = 16 * RESULT * RESULT };
+
+/* Windows of 3x3, less a zero point that is known to be 0, or is given to the run. */
+static void check_windows(int c, int k, int64_t type, bool known, const char *what) {
+    const int64_t x_shape[] = {1, c, SIDE, SIDE}, w_shape[] = {k, c, 3, 3};
+    static int32_t want[MOST_RESULTS];
+    const int zero = known ? 0 : value_at(U8, 0);
+    for (int i = 0; i < k * RESULT * RESULT; i++) {
+        const int own = i / (RESULT * RESULT), h = i / RESULT % RESULT, w = i % RESULT;
         want[i] = 0;
-        for (int t = 0; t < C * 9; t++) {
+        for (int t = 0; t < c * 9; t++) {
             const int at = t / 9 * SIDE * SIDE + (h + t / 3 % 3) * SIDE + w + t % 3;
-            want[i] += (value_at(U8, at) - zero) * value_at(I8, k * C * 9 + t);
+            want[i] += (value_at(U8, at) - zero) * value_at(type, own * c * 9 + t);
         }
     }
     bytes g = {0};
     dhow_tensor *in[2];
     put_operand(&g, "x", U8, 4, x_shape, &in[0]);
-    put_operand(&g, "w", I8, 4, w_shape, NULL);
-    put_operand(&g, "z", U8, 0, NULL, &in[1]);
-    run(&g, node_of("ConvInteger", "n", "x w z", "y"), in, 2, K * RESULT * RESULT, want,
-        "windows of 3x3");
+    put_operand(&g, "w", type, 4, w_shape, NULL);
+    if (known)
+        put_bytes(&g, "z", U8, 0, NULL, zero);
+    else
+        put_operand(&g, "z", U8, 0, NULL, &in[1]);
+    run(&g, node_of("ConvInteger", "n", "x w z", "y"), in, known ? 1 : 2, k * RESULT * RESULT, want,
+        what);
+}
+
+Test(onnx_integers, sums_of_windows_are_exact) {
+    /* what a vendor's fast algorithm for such windows would round */
+    check_windows(16, 16, I8, false, "windows of 144 numbers, a zero point of the run");
+    check_windows(16, 16, I8, true, "windows of 144 numbers");
+    /* beyond i8, and beyond what f32 has exactly */
+    check_windows(150, 3, U8, false, "windows of 1350 numbers, a zero point of the run");
+    check_windows(150, 3, U8, true, "windows of 1350 numbers");
 }
 
 /* ---- zero points that nobody knows before the run, and weights that are far from theirs ---- */

@@ -241,8 +241,8 @@ static bool are_weights(const dhowi_code_weights *w, const spread *s, int first,
         fits = fits && (wide || (s->low[k] >= INT8_MIN && s->high[k] <= INT8_MAX));
         size += s->size[k];
     }
-    return fits && (!wide || size * MOST_CENTRED <= INT32_MAX) &&
-           (!w->exact || size * MOST_CENTRED < EXACT_IN_F32);
+    return fits && (wide ? size * MOST_CENTRED <= INT32_MAX
+                         : !w->exact || size * MOST_CENTRED < EXACT_IN_F32);
 }
 
 /* Of results from the first, `taken` off their codes. */
@@ -282,7 +282,7 @@ static bool hold_all(const bool *each, int64_t count) {
     return all;
 }
 
-/* Finds the shifts of results that need one, or that weights are wide; *fits as of
+/* Finds out that weights are wide, or the shifts of results that need one; *fits as of
  * dhowi_centre_weights(). */
 static dhow_status shift_block(dhowi_lowering *b, const dhowi_code_weights *w,
                                const known_codes *from, int64_t first, int32_t **shifts, bool *wide,

@@ -35,8 +35,8 @@ typedef struct dhowi_code_weights {
     int32_t codes, zero; /* zero: one number, or one for each result; -1 for none */
     int64_t results, terms;
     bool columns;
-    bool exact;       /* sums must lie within what f32 has exactly */
-    bool may_be_wide; /* where 8 bits do not hold them the weights become i16, or else */
+    bool exact;       /* sums of i8 must lie within what f32 has exactly */
+    bool may_be_wide; /* weights become i16, whose sums are exact, where i8 does not do, or else */
     int32_t *shifts;  /* not NULL: may become i32[results], what all weights of a result are more
                          than those made of them; -1 for none */
 } dhowi_code_weights;
