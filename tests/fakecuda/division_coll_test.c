@@ -43,11 +43,15 @@ static char g_log[4096];
 
 TestSuite(division_coll, .timeout = 120);
 
+/* The processes are threads here, which log at once. */
 static void keep_log(void *user, dhow_log_level level, const char *message) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     (void)user;
     if (level > DHOW_LOG_INFO) return;
+    (void)pthread_mutex_lock(&lock);
     const size_t used = strlen(g_log);
     (void)snprintf(g_log + used, sizeof g_log - used, "%s\n", message);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 static void begin(const char *settings, const char *faults) {
