@@ -26,6 +26,9 @@ typedef struct bytes_plan {
     onednn_work work;        /* without primitives */
 } bytes_plan;
 
+/* Of a packed weight. */
+static int64_t weight_bytes(const bytes_plan *p) { return p->narrow ? 1 : 2; }
+
 /* ---- plans ---- */
 
 static void bytes_destroy(void *handle) {
@@ -101,7 +104,7 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
         .src_layout = DHOW_LAYOUT_NHWC,
         .dst_layout = DHOW_LAYOUT_NHWC,
         .workspace_bytes = (uint64_t)(plan->room * device->team.threads) * sizeof(int16_t),
-        .packed_bytes = (uint64_t)(plan->groups * plan->packed) * (plan->narrow ? 1 : 2),
+        .packed_bytes = (uint64_t)(plan->groups * plan->packed * weight_bytes(plan)),
         .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
         .dst_bytes = (uint64_t)(plan->pixels * d->k) * (onednn_is_byte(d->dst_dtype) ? 1 : 4)};
     *out_plan = plan;
@@ -139,7 +142,7 @@ static void pack_result(const bytes_plan *p, const void *weight, int64_t first, 
 /* Results lie `next` apart. */
 static void pack_all(const bytes_plan *p, const void *weight, int64_t next, int64_t apart,
                      void *packed) {
-    memset(packed, 0, (size_t)(p->groups * p->packed) * (p->narrow ? 1 : 2));
+    memset(packed, 0, (size_t)(p->groups * p->packed * weight_bytes(p)));
     for (int64_t k = 0; k < p->desc.k; k++) {
         const int64_t own = k % p->results, panel = own / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS;
         pack_result(p, weight, k * next, apart, packed,
@@ -253,7 +256,7 @@ static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
     write_rows(p, r, pixel, job.count, group * p->inputs, rows);
     job.rows = rows;
-    job.packed = (const char *)job.packed + group * p->packed * (p->narrow ? 1 : 2);
+    job.packed = (const char *)job.packed + group * p->packed * weight_bytes(p);
     job.y += at * size;
     if (job.residual) job.residual += at * added;
     if (job.bias) job.bias += group * p->results;

@@ -80,16 +80,6 @@ void cpu_panels_pack(cpu_device *device, const dhow_blas_desc *d, const float *b
     cpu_region_end(&device->team, &region, 0);
 }
 
-/* Rows that were just computed. */
-static void activate_part(const dhow_blas_desc *d, float *c, int64_t rows, int64_t columns) {
-    const cpu_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
-    if (columns == d->ldc) {
-        activate_v3(c, NULL, rows * columns, &activation);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r++) activate_v3(c + r * d->ldc, NULL, columns, &activation);
-}
-
 /* Blocks of rows stay in the second cache, and a few rows are no block of their own: that would
  * read all of b again. */
 static int64_t block_rows(int64_t m) {
@@ -101,6 +91,7 @@ static int64_t block_rows(int64_t m) {
 /* A part is a block of rows and all panels: fewer of them where that makes too few parts. */
 void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, const float *packed,
                     float *c, const float *bias, const float *residual) {
+    const cpu_activation activation = {d->activation, d->activation_alpha, d->activation_beta};
     const cpu_region region = onednn_work_begin(work);
     const int64_t rows = block_rows(d->m), down = (d->m + rows - 1) / rows,
                   blocks = d->batch * down, pairs = (d->n + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
@@ -121,8 +112,8 @@ void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, 
         job.added = residual ? residual + at : NULL;
         job.beta = 1;
         panels_v3(&job, first, end);
-        if (d->activation != DHOW_ACTIVATION_NONE)
-            activate_part(d, job.c + first, job.m, end - first);
+        if (d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
+            activate_rows(activate_v3, job.c + first, d->ldc, job.m, end - first, &activation);
     }
     onednn_work_end(work, &region);
 }

@@ -96,16 +96,6 @@ INLINE void compute_columns(const patch *p, int64_t column, const int vectors) {
     for (; row < p->rows; row++) compute(p, row, column, 1, vectors);
 }
 
-/* Results that were just computed. */
-static void end_with(const patch *p) {
-    const window_job *job = p->job;
-    const int whole = p->columns == job->out_width;
-    const int64_t rows = whole ? 1 : p->rows, columns = whole ? p->rows * p->columns : p->columns;
-    if (cpu_activates(job->activation.kind)) return;
-    for (int64_t r = 0; r < rows; r++)
-        ACTIVATE(p->y + r * job->out_width, NULL, columns, &job->activation);
-}
-
 void PLANES(const window_job *job, int64_t part) {
     const int64_t parts = planes_parts(job), plane = part / parts, rows = planes_rows(job),
                   columns = planes_columns(job), across = (job->out_width + columns - 1) / columns,
@@ -141,5 +131,6 @@ void PLANES(const window_job *job, int64_t part) {
             at += LANES;
         }
     }
-    end_with(&p);
+    if (!cpu_activates(job->activation.kind))
+        activate_rows(ACTIVATE, p.y, job->out_width, p.rows, p.columns, &job->activation);
 }

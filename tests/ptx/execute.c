@@ -328,12 +328,11 @@ static void branch(ptx_machine *m, ptx_warp *w, party *p, unsigned lanes,
     const unsigned count = count_of(lanes);
     const bool back = i->target < p->at;
     if (lanes == 0) return;
+    m->entered[p->at] -= count;
     if (lanes == p->lanes) {
-        m->entered[p->at] -= count;
         m->entered[i->target] += count;
         p->at = i->target;
     } else {
-        m->entered[p->at] -= count;
         p->lanes &= ~lanes;
         set_at(w, lanes, i->target);
         if (i->target < p->others) p->others = i->target;
