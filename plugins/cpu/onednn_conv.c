@@ -293,6 +293,8 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
     }
     if (d->depth != 0)
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "volumes are not convolved by oneDNN");
+    if (cpu_keeps_plain(device, d))
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "these groups are convolved in NCHW");
     conv_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);
@@ -400,9 +402,9 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *const tables[] = {
-        &onednn_training, &cpu_windows, &cpu_winograd,
+        &onednn_training, &cpu_windows, &cpu_winograd, &cpu_pixels,
         desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
-    const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 4;
+    const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 5;
     int32_t status = DHOW_UNSUPPORTED;
     if (desc->src_activation != DHOW_ACTIVATION_NONE)
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "images are read as they are");

@@ -17,11 +17,13 @@ typedef struct panel {
     const float *bias; /* of its columns; NULL, or added */
 } panel;
 
-/* Rows of floats that are added to a product, as many times as `times`. */
+/* What is added to the rows of a product: rows of floats, as many times as `times`, and a number
+ * each (NULL: none). */
 typedef struct addend {
     const float *rows;
     int64_t stride;
     float times;
+    const float *row_bias;
 } addend;
 
 /* What of a row of c lies in vector number `h`. */
@@ -50,6 +52,11 @@ INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float 
             load_part(p->bias + h * LANES, there_of(p, h));
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int h = 0; h < vectors; h++) sums[r][h] = bias[h];
+    }
+    if (added.row_bias) {
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int h = 0; h < vectors; h++) sums[r][h] = all(added.row_bias[r]);
+        }
     }
     for (int64_t l = 0; l < p->depth; l++, a += column, b += stride) {
         vec beside[2];
@@ -106,6 +113,7 @@ INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float 
     for (; left >= most; left -= most, a += most * j->a_row, c += most * j->ldc) { \
         add_tile(j, p, a, c, added, most, vectors);                                \
         added.rows += most * added.stride;                                         \
+        if (added.row_bias) added.row_bias += most;                                \
     }
     ROWS_AT_ONCE(ROWS)
     if (ROWS > 8) ROWS_AT_ONCE(8)
@@ -121,9 +129,9 @@ static void add_panel(const panels_job *j, const panel *p, int64_t first, int64_
     static const float none[WIDTH];
     const float *a = j->a + first * j->a_column;
     float *c = j->c + at;
-    const addend added = first != 0 ? (addend){c, j->ldc, 1}
-                         : j->added ? (addend){j->added + at, j->added_row, j->beta}
-                                    : (addend){none, 0, 0};
+    const addend added = first != 0 ? (addend){c, j->ldc, 1, NULL}
+                         : j->added ? (addend){j->added + at, j->added_row, j->beta, j->row_bias}
+                                    : (addend){none, 0, 0, j->row_bias};
     if (p->columns > LANES) {
         add_rows(j, p, a, c, added, 2);
     } else {

@@ -10,9 +10,9 @@
 
 enum { PANEL_COLUMNS = 32, PANELS_FEW_ROWS = 2 /* so few do not pay for it */ };
 
-/* c[m][n] = alpha (a[m][k] b[k][n] + bias[n]) + beta added[m][n]. Elements are so many floats apart
- * from row to row and from column to column; those of c and of what is added lie beside each
- * other. */
+/* c[m][n] = alpha (a[m][k] b[k][n] + bias[n] or row_bias[m]) + beta added[m][n]. Elements are so many
+ * floats apart from row to row and from column to column; those of c and of what is added lie beside
+ * each other. */
 typedef struct panels_job {
     int64_t m, n, k;
     const float *a;
@@ -22,7 +22,7 @@ typedef struct panels_job {
     const float *packed; /* b by pack_panels, read in its place; NULL where it is not packed */
     float *c;
     int64_t ldc;
-    const float *bias, *added; /* NULL: none. c may be what is added */
+    const float *bias, *row_bias, *added; /* NULL: none. c may be what is added */
     int64_t added_row;
     float alpha, beta;
 } panels_job;

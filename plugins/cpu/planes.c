@@ -4,8 +4,6 @@
  */
 #include "planes.h"
 
-#include <string.h>
-
 #include "activate.h"
 #include "vectors.h"
 
@@ -17,49 +15,58 @@
 
 enum { SUMS = 8 }; /* vectors that are added up at once, in one row or several */
 
-/* What a part of a plane is computed of: the copy of what its windows see, and its weights. */
+/* What a part of a plane is computed of: the copy of what its windows see, and its weights. The
+ * columns that windows see with a step of the stride lie beside each other in a line; lines of the
+ * columns before and behind them follow those of all rows. */
 typedef struct patch {
     const window_job *job;
     const float *weight, *residual;
     float *y; /* its first result */
     float bias;
     int64_t rows, columns; /* of results */
-    int64_t phase, pitch;
-    int64_t tap[PLANES_MOST_TAPS]; /* where what a column of the window sees begins in a line */
+    int flows; /* rows are computed as a whole: what is written behind one, the next overwrites */
+    int64_t height, pitch; /* of lines */
     float *lines;
+    int64_t *tap; /* where what a column of the window sees begins */
 } patch;
 
-/* Element t of a line is that of x at first + t step, 0 beyond the image. */
-static void copy_line(const float *x, int64_t width, int64_t first, int64_t step, int64_t count,
-                      float *to) {
-    int64_t begin = first < 0 ? (-first + step - 1) / step : 0,
-            end = first < width ? (width - 1 - first) / step + 1 : 0;
-    if (begin > count) begin = count;
-    if (end > count) end = count;
-    if (end < begin) end = begin;
-    memset(to, 0, (size_t)begin * sizeof *to);
-    if (step == 1) {
-        memcpy(to + begin, x + first + begin, (size_t)(end - begin) * sizeof *to);
-    } else {
-        for (int64_t t = begin; t < end; t++) to[t] = x[first + t * step];
+INLINE int64_t within(int64_t at, int64_t most) { return at < 0 ? 0 : at < most ? at : most; }
+
+/* Every step-th column of the rows from `top` on, the first of them number `left`: zeros beyond the
+ * image. Up to LANES - 1 floats behind the lines may be zeros afterwards. */
+INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left,
+                       const int64_t step, float *to) {
+    const int64_t width = p->job->width, count = p->pitch,
+                  begin = within((step - 1 - left) / step, count),
+                  end = within((width - 1 - left + step) / step, count);
+    x += top * width + left;
+    for (int64_t i = 0; i < p->height; i++, x += width, to += count) {
+        const int is_there = top + i >= 0 && top + i < p->job->height;
+        int64_t t = is_there ? begin : 0;
+        for (int64_t at = 0; at < t; at += LANES) store(to + at, (vec){0});
+        if (is_there && step <= 2) {
+            for (; t < end; t += LANES)
+                store(to + t,
+                      step == 2 ? load_evens(x + t * step, end - t) : load_part(x + t, end - t));
+        } else if (is_there) {
+            for (; t < end; t++) to[t] = x[t * step];
+        }
+        for (; t < count; t += LANES) store(to + t, (vec){0});
     }
-    memset(to + end, 0, (size_t)(count - end) * sizeof *to);
 }
 
 /* Of the plane x, what windows from this row and column of the image on see. */
-static void copy_lines(patch *p, const float *x, int64_t top, int64_t left) {
-    const window_job *job = p->job;
-    const int64_t count = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t row = top + i;
-        float *line = p->lines + i * p->pitch;
-        if (row < 0 || row >= job->height) {
-            memset(line, 0, (size_t)p->pitch * sizeof *line);
-            continue;
+static void copy_patch(const patch *p, const float *x, int64_t top, int64_t left) {
+    const int64_t step = p->job->stride[1];
+    for (int64_t at = 0; at < step; at++) {
+        float *to = p->lines + at * p->height * p->pitch;
+        if (step == 1) {
+            copy_lines(p, x, top, left + at, 1, to);
+        } else if (step == 2) {
+            copy_lines(p, x, top, left + at, 2, to);
+        } else {
+            copy_lines(p, x, top, left + at, step, to);
         }
-        for (int64_t at = 0; at < job->stride[1]; at++)
-            copy_line(x + row * job->width, job->width, left + at, job->stride[1], p->phase,
-                      line + at * p->phase);
     }
 }
 
@@ -67,24 +74,27 @@ static void copy_lines(patch *p, const float *x, int64_t top, int64_t left) {
 INLINE void compute(const patch *p, int64_t row, int64_t column, const int rows,
                     const int vectors) {
     const window_job *job = p->job;
-    const int64_t next = job->stride[0] * p->pitch;
-    const float *from = p->lines + row * next + column, *weight = p->weight;
+    const int64_t next = job->stride[0] * p->pitch, down = job->dilation[0] * p->pitch;
+    const float *weight = p->weight, *from[SUMS];
     vec sums[SUMS];
+    UNROLL for (int r = 0; r < rows; r++) from[r] = p->lines + (row + r) * next + column;
     UNROLL for (int s = 0; s < rows * vectors; s++) sums[s] = all(p->bias);
-    for (int64_t i = 0; i < job->kh; i++, from += job->dilation[0] * p->pitch) {
+    for (int64_t i = 0; i < job->kh; i++) {
         for (int64_t j = 0; j < job->kw; j++) {
             const vec w = all(*weight++);
-            const float *seen = from + p->tap[j];
+            const int64_t tap = p->tap[j];
             UNROLL for (int s = 0; s < rows * vectors; s++) sums[s] +=
-                load(seen + s / vectors * next + s % vectors * LANES) * w;
+                load(from[s / vectors] + tap + s % vectors * LANES) * w;
         }
+        UNROLL for (int r = 0; r < rows; r++) from[r] += down;
     }
     for (int s = 0; s < rows * vectors; s++) {
-        const int64_t at = column + s % vectors * LANES, left = p->columns - at,
-                      to = (row + s / vectors) * job->out_width + at;
+        const int64_t at = column + s % vectors * LANES,
+                      to = (row + s / vectors) * job->out_width + at, left = p->columns - at,
+                      rest = p->rows * job->out_width - to;
         vec sum = sums[s];
         if (p->residual) sum += load_part(p->residual + to, left);
-        store_part(p->y + to, activate(sum, &job->activation), left);
+        store_part(p->y + to, activate(sum, &job->activation), p->flows ? rest : left);
     }
 }
 
@@ -96,41 +106,59 @@ INLINE void compute_columns(const patch *p, int64_t column, const int vectors) {
     for (; row < p->rows; row++) compute(p, row, column, 1, vectors);
 }
 
-void PLANES(const window_job *job, int64_t part) {
-    const int64_t parts = planes_parts(job), plane = part / parts, rows = planes_rows(job),
-                  columns = planes_columns(job), across = (job->out_width + columns - 1) / columns,
-                  row = part % parts / across * rows, column = part % parts % across * columns,
-                  image = plane / job->k, k = plane % job->k,
-                  first = (plane * job->out_height + row) * job->out_width + column;
-    float lines[PLANES_ROOM];
-    patch p = {.job = job,
-               .lines = lines,
-               .weight = job->weight + k * job->kh * job->kw,
-               .y = job->y + first,
-               .residual = job->residual ? job->residual + first : NULL,
-               .bias = job->bias ? job->bias[k] : 0,
-               .rows = job->out_height - row < rows ? job->out_height - row : rows,
-               .columns = job->out_width - column < columns ? job->out_width - column : columns,
-               .phase = planes_phase(job, columns)};
-    p.pitch = p.phase * job->stride[1];
-    for (int64_t j = 0; j < job->kw; j++)
-        p.tap[j] =
-            j * job->dilation[1] % job->stride[1] * p.phase + j * job->dilation[1] / job->stride[1];
-    copy_lines(&p, job->x + (image * job->c + k / (job->k / job->c)) * job->height * job->width,
-               row * job->stride[0] - job->pad[0], column * job->stride[1] - job->pad[1]);
-    for (int64_t at = 0; at < p.columns;) {
-        const int64_t left = (p.columns - at + LANES - 1) / LANES;
+static void find_taps(patch *p) {
+    const window_job *job = p->job;
+    for (int64_t j = 0, line = 0, steps = 0; j < job->kw; j++) {
+        p->tap[j] = line * p->height * p->pitch + steps;
+        for (line += job->dilation[1]; line >= job->stride[1]; line -= job->stride[1]) steps++;
+    }
+}
+
+/* Part number `at` of plane number `plane`, which is x. */
+static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
+    const window_job *job = p->job;
+    const int64_t rows = planes_rows(job), columns = planes_columns(job),
+                  across = (job->out_width + columns - 1) / columns, row = at / across * rows,
+                  column = at % across * columns;
+    const int64_t first = (plane * job->out_height + row) * job->out_width + column;
+    int64_t tap[PLANES_MOST_TAPS];
+    p->y = job->y + first;
+    p->residual = job->residual ? job->residual + first : NULL;
+    p->rows = job->out_height - row < rows ? job->out_height - row : rows;
+    p->columns = job->out_width - column < columns ? job->out_width - column : columns;
+    p->pitch = planes_pitch(job, columns);
+    p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
+    p->flows = p->columns == job->out_width &&
+               (p->columns <= 2 * LANES || (p->columns > 3 * LANES && p->columns <= 4 * LANES));
+    p->tap = tap;
+    find_taps(p);
+    copy_patch(p, x, row * job->stride[0] - job->pad[0], column * job->stride[1] - job->pad[1]);
+    for (int64_t c = 0; c < p->columns;) {
+        const int64_t left = (p->columns - c + LANES - 1) / LANES;
         if (left >= 4) {
-            compute_columns(&p, at, 4);
-            at += 4 * LANES;
+            compute_columns(p, c, 4);
+            c += 4 * LANES;
         } else if (left >= 2) {
-            compute_columns(&p, at, 2);
-            at += 2 * LANES;
+            compute_columns(p, c, 2);
+            c += 2 * LANES;
         } else {
-            compute_columns(&p, at, 1);
-            at += LANES;
+            compute_columns(p, c, 1);
+            c += LANES;
         }
     }
+}
+
+void PLANES(const window_job *job, int64_t part) {
+    const int64_t parts = planes_parts(job), plane = part / parts, k = plane % job->k,
+                  seen = plane / job->k * job->c + k / (job->k / job->c);
+    const float *x = job->x + seen * job->height * job->width;
+    float lines[PLANES_ROOM + LANES];
+    patch p;
+    p.job = job;
+    p.lines = lines;
+    p.weight = job->weight + k * job->kh * job->kw;
+    p.bias = job->bias ? job->bias[k] : 0;
+    compute_part(&p, x, plane, part % parts);
     if (!cpu_activates(job->activation.kind))
         activate_rows(ACTIVATE, p.y, job->out_width, p.rows, p.columns, &job->activation);
 }

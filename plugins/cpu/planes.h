@@ -12,9 +12,9 @@
  * floats: so many rows of a plane, and columns of these. */
 enum { PLANES_ROOM = 8192, PLANES_COLUMNS = 128, PLANES_MOST_TAPS = 64 /* of a row */ };
 
-/* Floats of the copy between elements whose distance is the stride, and between its rows: the
- * columns of an image in turn, by their number modulo the stride. */
-static inline int64_t planes_phase(const window_job *job, int64_t columns) {
+/* Floats of a line of the copy, which has every stride-th column of an image: as many lines for a
+ * row as the stride is. */
+static inline int64_t planes_pitch(const window_job *job, int64_t columns) {
     return columns + (job->kw - 1) * job->dilation[1] / job->stride[1] + 1;
 }
 
@@ -25,8 +25,8 @@ static inline int64_t planes_columns(const window_job *job) {
 
 /* Rows of results; 0 where the copy of what one of them sees has no room. */
 static inline int64_t planes_rows(const window_job *job) {
-    const int64_t pitch = planes_phase(job, planes_columns(job)) * job->stride[1],
-                  lines = PLANES_ROOM / pitch - (job->kh - 1) * job->dilation[0],
+    const int64_t row = planes_pitch(job, planes_columns(job)) * job->stride[1],
+                  lines = PLANES_ROOM / row - (job->kh - 1) * job->dilation[0],
                   rows = lines < 1 ? 0 : (lines - 1) / job->stride[0] + 1;
     return rows < job->out_height ? rows : job->out_height;
 }

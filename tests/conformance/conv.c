@@ -240,6 +240,27 @@ static conform_result convolutions_in_groups(conform_env *env) {
     return sum_up(env, &t);
 }
 
+/* Windows of one pixel of images that stay as they are. */
+static conform_result convolutions_of_pixels(conform_env *env) {
+    static const int64_t shapes[][5] = {{3, 7, 34, 10, 1},  {5, 5, 136, 68, 4}, {4, 9, 24, 48, 4},
+                                        {28, 28, 12, 9, 3}, {1, 70, 40, 40, 8}, {2, 3, 8, 8, 2}};
+    tally t = {0};
+    NEEDS_CONV;
+    for (int i = 0; i < 6 * 4; i++) {
+        const int64_t *s = shapes[i / 4];
+        dhow_conv_desc d = plain(DHOW_F32, s[2], s[0], s[1], s[3], 1);
+        d.groups = s[4];
+        d.src_layout = d.dst_layout = DHOW_LAYOUT_NCHW;
+        d.flags = i % 2 ? DHOW_EPILOGUE_BIAS | DHOW_BLAS_CONSTANT_B : 0;
+        if (i % 4 >= 2) d.flags |= DHOW_EPILOGUE_RESIDUAL;
+        d.activation = i % 3 == 0   ? DHOW_ACTIVATION_NONE
+                       : i % 3 == 1 ? DHOW_ACTIVATION_RELU
+                                    : DHOW_ACTIVATION_GELU;
+        TRY(check_convolution(env, &d, &t));
+    }
+    return sum_up(env, &t);
+}
+
 static conform_result convolutions_activated(conform_env *env) {
     static const uint32_t flags[] = {0, DHOW_EPILOGUE_BIAS | DHOW_BLAS_CONSTANT_B,
                                      DHOW_EPILOGUE_BIAS | DHOW_EPILOGUE_RESIDUAL,
@@ -312,6 +333,7 @@ const conform_case conform_conv_cases[] = {
     CASE("conv/bf16", convolutions_bf16, "conv,bf16"),
     CASE("conv/window", convolutions_with_windows, "conv"),
     CASE("conv/groups", convolutions_in_groups, "conv"),
+    CASE("conv/pixels", convolutions_of_pixels, "conv"),
     CASE("conv/activation", convolutions_activated, "conv"),
     CASE("conv/residual_f32", residuals_f32, "conv,f32"),
     CASE("conv/residual_bf16", residuals_bf16, "conv,bf16"),

@@ -16,11 +16,12 @@ typedef struct extents {
 
 /* In two parts, with rows that lie apart; what is beside the results stays as it is. */
 static void expect_product(panels *run, extents e, int across_a, int across_b, float alpha,
-                           float beta) {
+                           float beta, int with_bias) {
     const int64_t lda = (across_a ? e.m : e.k) + 3, ldb = (across_b ? e.k : e.n) + 1, ldc = e.n + 2,
                   cut = e.n / 2 / PANEL_COLUMNS * PANEL_COLUMNS;
     float *a = numbers((across_a ? e.k : e.m) * lda), *b = numbers((across_b ? e.n : e.k) * ldb),
-          *c = numbers(e.m * ldc), *before = malloc((size_t)(e.m * ldc) * sizeof *before);
+          *c = numbers(e.m * ldc), *bias = numbers(e.m),
+          *before = malloc((size_t)(e.m * ldc) * sizeof *before);
     for (int64_t i = 0; i < e.m * ldc; i++) before[i] = c[i];
     const panels_job job = {.m = e.m,
                             .n = e.n,
@@ -33,6 +34,7 @@ static void expect_product(panels *run, extents e, int across_a, int across_b, f
                             .b_column = across_b ? ldb : 1,
                             .c = c,
                             .ldc = ldc,
+                            .row_bias = with_bias ? bias : NULL,
                             .added = beta != 0 ? c : NULL,
                             .added_row = ldc,
                             .alpha = alpha,
@@ -42,7 +44,7 @@ static void expect_product(panels *run, extents e, int across_a, int across_b, f
     run(&job, cut, e.n);
     for (int64_t i = 0; i < e.m * ldc; i++) {
         const int64_t row = i / ldc, column = i % ldc;
-        double want = 0;
+        double want = with_bias ? (double)bias[row] : 0;
         for (int64_t l = 0; l < e.k; l++)
             want += (double)a[row * job.a_row + l * job.a_column] *
                     b[l * job.b_row + column % e.n * job.b_column];
@@ -53,7 +55,7 @@ static void expect_product(panels *run, extents e, int across_a, int across_b, f
                   across_a ? ", a transposed" : "", across_b ? ", b transposed" : "", (int)row,
                   (int)column, c[i], want);
     }
-    free(a), free(b), free(c), free(before);
+    free(a), free(b), free(c), free(bias), free(before);
 }
 
 /* Packed, with a row and further rows that are added; b is read no more. */
@@ -109,8 +111,8 @@ static void expect_products(panels *run, pack_panels *pack) {
                          k[] = {1, 7, 33, 256, 530};
     for (int i = 0; i < 5 * 7 * 5 * 4; i++) {
         const extents e = {m[i % 5], n[i / 5 % 7], k[i / 35 % 5]};
-        expect_product(run, e, i / 175 % 2, i / 350, 1, 0);
-        expect_product(run, e, i / 175 % 2, i / 350, 0.5f, i % 2 == 0 ? 2 : 0);
+        expect_product(run, e, i / 175 % 2, i / 350, 1, 0, i % 3 == 0);
+        expect_product(run, e, i / 175 % 2, i / 350, 0.5f, i % 2 == 0 ? 2 : 0, i % 3 == 0);
         if (pack != NULL) expect_packed(pack, run, e, i / 350);
     }
 }
