@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The CUDA plugin's way from text to binary, with the real NVRTC and no GPU: every built-in unit
- * compiles to a cubin, and each kernel in it takes the arguments that its signature says - number,
- * sizes and order as the driver will lay them out.
+ * compiles, and each kernel in it takes the arguments that its signature says - number, sizes and
+ * order as the driver will lay them out. A unit of one type becomes a cubin, those of others PTX,
+ * as a GPU gets it that is newer than NVRTC: half of the time is that of the assembler.
  *
  * Exits with 77 (skipped) where NVRTC is not installed.
  */
@@ -43,8 +44,8 @@ static void read_attributes(const unsigned char *p, uint64_t bytes, layout *out)
 }
 
 /* False when the cubin has no such kernel. */
-static int find_layout(const unsigned char *cubin, uint64_t bytes, const char *kernel,
-                       layout *out) {
+static int layout_in_cubin(const unsigned char *cubin, uint64_t bytes, const char *kernel,
+                           layout *out) {
     Elf64_Ehdr header;
     char wanted[160];
     memset(out, 0, sizeof *out);
@@ -65,6 +66,37 @@ static int find_layout(const unsigned char *cubin, uint64_t bytes, const char *k
     return 0;
 }
 
+/* ---- what PTX says ---- */
+
+/* ".param .u64 name" or ".param .align 8 .b8 name[160]" */
+static uint32_t parameter_bytes(const char *p) {
+    const char *end = p + strcspn(p, ",)"), *bracket = memchr(p, '[', (size_t)(end - p));
+    unsigned bits = 0;
+    if (bracket != NULL) return (uint32_t)strtoul(bracket + 1, NULL, 10);
+    (void)sscanf(p, ".param .%*1[a-z]%u", &bits);
+    return bits / 8;
+}
+
+/* False when the text has no such kernel. */
+static int layout_in_ptx(const char *text, const char *kernel, layout *out) {
+    char wanted[160];
+    memset(out, 0, sizeof *out);
+    (void)snprintf(wanted, sizeof wanted, ".entry %s(", kernel);
+    const char *p = strstr(text, wanted);
+    if (p == NULL) return 0;
+    const char *end = strchr(p, ')');
+    while ((p = strstr(p, ".param")) != NULL && p < end && out->count < MAX_PARAMS) {
+        out->bytes[out->count++] = parameter_bytes(p);
+        p++;
+    }
+    return 1;
+}
+
+static int find_layout(const void *image, uint64_t bytes, const char *kernel, layout *out) {
+    return memcmp(image, ELFMAG, SELFMAG) == 0 ? layout_in_cubin(image, bytes, kernel, out)
+                                               : layout_in_ptx(image, kernel, out);
+}
+
 /* ---- what the signature says ---- */
 
 static layout layout_of(const char *signature) {
@@ -79,21 +111,20 @@ static layout layout_of(const char *signature) {
     return l;
 }
 
-static int check_kernel(const dhowi_builtin *b, const void *cubin, uint64_t bytes) {
+static int check_kernel(const dhowi_builtin *b, const void *image, uint64_t bytes) {
     layout got, want = layout_of(b->signature);
-    if (!find_layout(cubin, bytes, b->name, &got)) {
-        printf("%s: not in the cubin of %s %s\n", b->name, b->unit, b->options);
+    if (!find_layout(image, bytes, b->name, &got)) {
+        printf("%s: not in what is made of %s %s\n", b->name, b->unit, b->options);
         return 1;
     }
     if (got.count != want.count) {
-        printf("%s: %u arguments in the cubin, %u in %s\n", b->name, got.count, want.count,
-               b->signature);
+        printf("%s: %u arguments, %u in %s\n", b->name, got.count, want.count, b->signature);
         return 1;
     }
     for (uint32_t i = 0; i < got.count; i++) {
         if (got.bytes[i] == want.bytes[i]) continue;
-        printf("%s: argument %u has %u bytes in the cubin, %u in %s\n", b->name, i + 1,
-               got.bytes[i], want.bytes[i], b->signature);
+        printf("%s: argument %u has %u bytes, %u in %s\n", b->name, i + 1, got.bytes[i],
+               want.bytes[i], b->signature);
         return 1;
     }
     return 0;
@@ -105,54 +136,87 @@ static const char *text_of(const char *unit) {
     return "";
 }
 
-static int is_first_of_unit(size_t at) {
+/* Whether no kernel before has its unit, or its unit and type. */
+static int is_first(size_t at, int of_type) {
     for (size_t i = 0; i < at; i++) {
         if (strcmp(dhowi_builtin_kernels[i].unit, dhowi_builtin_kernels[at].unit) == 0 &&
-            strcmp(dhowi_builtin_kernels[i].options, dhowi_builtin_kernels[at].options) == 0)
+            (!of_type ||
+             strcmp(dhowi_builtin_kernels[i].options, dhowi_builtin_kernels[at].options) == 0))
             return 0;
     }
     return 1;
 }
 
-static int compile(dhowi_cuda_device *device, const dhow_module_desc *desc, void **image,
-                   uint64_t *bytes, char *log) {
+/* The type of a unit's options, "-DT=f16 -DK_LANES". */
+static void type_of(const dhowi_builtin *b, char *out, size_t bytes) {
+    const char *type = b->options + strlen("-DT=");
+    (void)snprintf(out, bytes, "%.*s", (int)strcspn(type, " "), type);
+}
+
+/* What nvcc made of it; NULL where there is none. */
+static void *read_text(const dhowi_builtin *b, const char *type) {
+    const char *folder = getenv("KERNEL_TEXTS");
+    char path[1024];
+    if (folder == NULL) return NULL;
+    (void)snprintf(path, sizeof path, "%s/%.*s.%s.64.ptx", folder, (int)strcspn(b->unit, "."),
+                   b->unit, type);
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) return NULL;
+    (void)fseek(f, 0, SEEK_END);
+    const long length = ftell(f);
+    rewind(f);
+    char *text = length > 0 ? calloc((size_t)length + 1, 1) : NULL;
+    if (text != NULL && fread(text, 1, (size_t)length, f) != (size_t)length) text[0] = 0;
+    (void)fclose(f);
+    return text;
+}
+
+/* Compiled for a GPU that NVRTC knows, or one that is newer; by NVRTC into *image. */
+static int compile(const dhowi_builtin *b, uint32_t arch, uint32_t index_bits, void **image,
+                   uint64_t *bytes) {
+    static char log[16384];
+    dhowi_cuda_device device = {.host = &plugin_host, .arch = arch, .name = "a GPU"};
     dhow_error err = {.struct_size = sizeof err};
-    const int32_t status = dhowi_cuda_compile(device, desc, image, bytes, &err);
-    if (status == DHOW_OK) return 0;
-    printf("%s %s: %s\n%s\n", desc->name, desc->options, err.message, log);
+    const char *text = text_of(b->unit);
+    const dhow_module_desc desc = {.struct_size = sizeof desc,
+                                   .format = DHOW_MODULE_PORTABLE,
+                                   .name = b->unit,
+                                   .text = text,
+                                   .text_bytes = strlen(text),
+                                   .header = dhowi_kernel_header,
+                                   .options = b->options,
+                                   .index_bits = index_bits,
+                                   .log = log,
+                                   .log_bytes = sizeof log};
+    if (dhowi_cuda_compile(&device, &desc, image, bytes, &err) == DHOW_OK) return 0;
+    printf("%s %s: %s\n%s\n", desc.name, desc.options, err.message, log);
     return 1;
 }
 
 int main(void) {
-    static char log[16384];
-    dhowi_cuda_device device = {.host = &plugin_host, .arch = 90, .name = "sm_90"};
-    char where[600];
+    enum { KNOWN = 90, NEWER = 99 };
+    char where[600], type[16];
     int failed = 0;
-    size_t units = 0, kernels = 0;
+    size_t units = 0, compiled = 0, kernels = 0;
     if (!dhowi_cuda_library_locate(&plugin_host, DHOWI_CUDA_NVRTC, where, sizeof where)) {
         printf("skipped: %s\n", where);
         return SKIPPED;
     }
     for (size_t i = 0; i < dhowi_builtin_kernel_count; i++) {
-        if (!is_first_of_unit(i)) continue;
+        if (!is_first(i, 1)) continue;
         const dhowi_builtin *first = &dhowi_builtin_kernels[i];
-        const char *text = text_of(first->unit);
-        void *image = NULL;
+        const int is_cubin = is_first(i, 0);
+        type_of(first, type, sizeof type);
+        const int is_half = strcmp(type, "f16") == 0 || strcmp(type, "bf16") == 0;
+        void *image = is_cubin || is_half ? NULL : read_text(first, type);
         uint64_t bytes = 0;
-        const dhow_module_desc desc = {.struct_size = sizeof desc,
-                                       .format = DHOW_MODULE_PORTABLE,
-                                       .name = first->unit,
-                                       .text = text,
-                                       .text_bytes = strlen(text),
-                                       .header = dhowi_kernel_header,
-                                       .options = first->options,
-                                       .index_bits = units % 2 == 0 ? 32 : 64,
-                                       .log = log,
-                                       .log_bytes = sizeof log};
         units++;
-        if (compile(&device, &desc, &image, &bytes, log) != 0) {
-            failed++;
-            continue;
+        if (image == NULL) {
+            compiled++;
+            if (compile(first, is_cubin ? KNOWN : NEWER, compiled % 2 ? 32 : 64, &image, &bytes)) {
+                failed++;
+                continue;
+            }
         }
         for (size_t k = i; k < dhowi_builtin_kernel_count; k++) {
             const dhowi_builtin *b = &dhowi_builtin_kernels[k];
@@ -163,6 +227,7 @@ int main(void) {
         }
         free(image);
     }
-    printf("%zu units, %zu kernels by %s: %d wrong\n", units, kernels, where, failed);
+    printf("%zu units, %zu of them by %s, %zu kernels: %d wrong\n", units, compiled, where, kernels,
+           failed);
     return failed != 0 || kernels == 0;
 }
