@@ -42,22 +42,15 @@ INLINE void load_bytes(const char *from, int is_signed, int64_t count, vec to[2]
 }
 
 /* To the nearest, the even one of two. */
-INLINE void store_bytes(char *to, const vec values[2], int is_signed, int64_t count) {
+INLINE __m128i bytes_of(const vec values[2], int is_signed) {
     const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
     __m256i whole[2];
-    for (int h = 0; h < 2; h++)
-        whole[h] = _mm256_cvtps_epi32((__m256)at_most(at_least(values[h], low), high));
+    UNROLL for (int h = 0; h < 2; h++) whole[h] =
+        _mm256_cvtps_epi32((__m256)at_most(at_least(values[h], low), high));
     const __m256i words =
         _mm256_permute4x64_epi64(_mm256_packs_epi32(whole[0], whole[1]), 0xd8); /* in order */
     const __m128i a = _mm256_castsi256_si128(words), b = _mm256_extracti128_si256(words, 1);
-    const __m128i bytes = is_signed ? _mm_packs_epi16(a, b) : _mm_packus_epi16(a, b);
-    if (count >= COLUMNS) {
-        _mm_storeu_si128((__m128i *)(void *)to, bytes);
-    } else {
-        char part[COLUMNS];
-        _mm_storeu_si128((__m128i *)(void *)part, bytes);
-        memcpy(to, part, (size_t)count);
-    }
+    return is_signed ? _mm_packs_epi16(a, b) : _mm_packus_epi16(a, b);
 }
 
 INLINE void load_row(const float *from, int64_t count, vec to[2]) {
@@ -72,17 +65,15 @@ static void load_residual(const byte_sums_job *j, int64_t at, int64_t count, vec
     }
 }
 
-#define EACH(changed)                        \
-    for (int r = 0; r < rows; r++) {         \
-        for (int h = 0; h < 2; h++) changed; \
-    }                                        \
+#define EACH(changed)                                                                     \
+    UNROLL for (int r = 0; r < rows; r++) { UNROLL for (int h = 0; h < 2; h++) changed; } \
     break
 
 /* An operation of the tail, on results k.. of some rows, the first of which is at `at`. */
-INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at, int rows,
+INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at, const int rows,
                      int64_t k, int64_t count, vec v[ROWS][2]) {
     const cpu_activation activation = {t->kind, t->alpha, t->beta};
-    vec row[2] = {{0}};
+    vec row[2] = {{0}}, aside[ROWS][2]; /* in memory, which v is not */
     if (t->kind == DHOW_TAIL_MULTIPLY || t->kind == DHOW_TAIL_ADD)
         load_row(j->bias + t->row * j->table + k, count, row);
     switch (t->kind) {
@@ -92,45 +83,75 @@ INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at
             EACH(v[r][h] = (vec)_mm256_round_ps((__m256)v[r][h],
                                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
         case DHOW_TAIL_RESIDUAL:
-            for (int r = 0; r < rows; r++) {
-                load_residual(j, at + r * j->stride, count, row);
-                for (int h = 0; h < 2; h++) v[r][h] += row[h];
-            }
-            break;
+            for (int r = 0; r < rows; r++) load_residual(j, at + r * j->stride, count, aside[r]);
+            EACH(v[r][h] += aside[r][h]);
         case DHOW_TAIL_MULTIPLY:
             EACH(v[r][h] *= row[h]);
         case DHOW_TAIL_ADD:
             EACH(v[r][h] += row[h]);
         case DHOW_ACTIVATION_CLIP:
             EACH(v[r][h] = at_most(at_least(v[r][h], t->alpha), t->beta));
+        case DHOW_ACTIVATION_RELU:
+            EACH(v[r][h] = at_least(v[r][h], 0.0f));
         default:
-            EACH(v[r][h] = activate(v[r][h], &activation));
+            UNROLL for (int r = 0; r < rows; r++) {
+                UNROLL for (int h = 0; h < 2; h++) aside[r][h] = v[r][h];
+            }
+            for (int i = 0; i < 2 * rows; i++)
+                aside[i / 2][i % 2] = activate_slowly(aside[i / 2][i % 2], &activation);
+            EACH(v[r][h] = aside[r][h]);
+    }
+}
+
+INLINE void store_rows(float *to, int64_t stride, vec v[ROWS][2], const int rows, int64_t count) {
+    for (int r = 0; r < rows; r++, to += stride)
+        for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[r][h], count - h * LANES);
+}
+
+/* So many rows, whose results stay in registers. */
+INLINE void end_some(const byte_sums_job *j, __m256i sums[ROWS][2], int64_t row, const int rows,
+                     int64_t k, int64_t count) {
+    const int64_t first = row * j->stride + k;
+    float *to = (float *)(void *)j->y + first;
+    vec v[ROWS][2], shift[2], scale[2];
+    if (!j->bias) { /* as they are */
+        store_rows(to, j->stride, (vec(*)[2])sums, rows, count);
+        return;
+    }
+    load_row(j->bias + k, count, shift);
+    load_row(j->bias + j->table + k, count, scale);
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int h = 0; h < 2; h++) v[r][h] =
+            ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
+    }
+    for (uint32_t i = 0; i < j->tail_count; i++) end_with(j, &j->tail[i], first, rows, k, count, v);
+    if (j->dst_dtype == DHOW_F32) {
+        vec aside[ROWS][2];
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int h = 0; h < 2; h++) aside[r][h] = v[r][h];
+        }
+        store_rows(to, j->stride, aside, rows, count);
+        return;
+    }
+    __m128i bytes[ROWS];
+    const int is_signed = j->dst_dtype == DHOW_I8;
+    UNROLL for (int r = 0; r < rows; r++) bytes[r] = bytes_of(v[r], is_signed);
+    char *to_bytes = j->y + first;
+    for (int r = 0; r < rows; r++, to_bytes += j->stride) {
+        if (count >= COLUMNS) {
+            memcpy(to_bytes, &bytes[r], COLUMNS);
+        } else {
+            memcpy(to_bytes, &bytes[r], (size_t)count);
+        }
     }
 }
 
 static __attribute__((noinline)) void end_rows(const byte_sums_job *j, __m256i sums[ROWS][2],
                                                int64_t row, int rows, int64_t k, int64_t count) {
-    const int64_t first = row * j->stride + k;
-    float *to = (float *)(void *)j->y + first;
-    vec v[ROWS][2], shift[2], scale[2];
-    if (!j->bias) { /* as they are */
-        for (int r = 0; r < rows; r++, to += j->stride)
-            for (int h = 0; h < 2; h++)
-                store_part(to + h * LANES, (vec)sums[r][h], count - h * LANES);
-        return;
-    }
-    load_row(j->bias + k, count, shift);
-    load_row(j->bias + j->table + k, count, scale);
-    for (int r = 0; r < rows; r++)
-        for (int h = 0; h < 2; h++)
-            v[r][h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
-    for (uint32_t i = 0; i < j->tail_count; i++) end_with(j, &j->tail[i], first, rows, k, count, v);
-    for (int r = 0; r < rows; r++, to += j->stride) {
-        if (j->dst_dtype == DHOW_F32) {
-            for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[r][h], count - h * LANES);
-        } else {
-            store_bytes(j->y + first + r * j->stride, v[r], j->dst_dtype == DHOW_I8, count);
-        }
+    if (rows == ROWS) {
+        end_some(j, sums, row, ROWS, k, count);
+    } else {
+        for (int r = 0; r < rows; r++) end_some(j, sums + r, row + r, 1, k, count);
     }
 }
 
