@@ -111,8 +111,9 @@ void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, 
         job.bias = bias;
         job.added = residual ? residual + at : NULL;
         job.beta = 1;
+        job.relu = d->activation == DHOW_ACTIVATION_RELU;
         panels_v3(&job, first, end);
-        if (d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
+        if (!job.relu && d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
             activate_rows(activate_v3, job.c + first, d->ldc, job.m, end - first, &activation);
     }
     onednn_work_end(work, &region);

@@ -15,6 +15,7 @@ typedef struct panel {
     const float *b;
     int64_t stride;    /* floats from row to row of b */
     const float *bias; /* of its columns; NULL, or added */
+    int relu;
 } panel;
 
 /* What is added to the rows of a product: rows of floats, as many times as `times`, and a number
@@ -77,6 +78,11 @@ INLINE void add_tile(const panels_job *j, const panel *p, const float *a, float 
                 const vec more = load(added.rows + r * added.stride + h * LANES);
                 sums[r][h] = sums[r][h] * j->alpha + more * added.times;
             }
+        }
+    }
+    if (p->relu) {
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int h = 0; h < vectors; h++) sums[r][h] = at_least(sums[r][h], 0.0f);
         }
     }
     UNROLL for (int r = 0; r < rows; r++) {
@@ -150,7 +156,8 @@ INLINE panel panel_of(const panels_job *j, int64_t end, int64_t at, int64_t l) {
                    .columns = end - at < WIDTH ? end - at : WIDTH,
                    .b = j->packed ? j->packed + at * j->k + l * WIDTH : j->b + l * j->b_row + at,
                    .stride = j->packed ? WIDTH : j->b_row,
-                   .bias = j->bias && l == 0 ? j->bias + at : NULL};
+                   .bias = j->bias && l == 0 ? j->bias + at : NULL,
+                   .relu = j->relu && l + DEPTH >= j->k};
 }
 
 /* What is read of a stays in the second cache while the panels pass by it. */

@@ -25,6 +25,7 @@ typedef struct panels_job {
     const float *bias, *row_bias, *added; /* NULL: none. c may be what is added */
     int64_t added_row;
     float alpha, beta;
+    int relu; /* what is below 0 becomes 0 at last */
 } panels_job;
 
 /* Columns first .. end-1, compiled for an instruction set. Each panel of PANEL_COLUMNS is packed by

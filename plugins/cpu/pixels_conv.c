@@ -95,7 +95,7 @@ static void run_part(const pixel_plan *plan, const panels_job *of_all, pixel_par
     if (job.row_bias) job.row_bias += k;
     if (job.added) job.added += y;
     plan->multiply(&job, part.first, part.end);
-    if (d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
+    if (!job.relu && d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
         activate_rows(plan->activate, job.c + part.first, job.n, job.m, part.end - part.first,
                       &(cpu_activation){d->activation, d->activation_alpha, d->activation_beta});
 }
@@ -122,7 +122,8 @@ static int32_t pixel_plan_run(void *handle, void *stream, dhow_buffer x, dhow_bu
         .added = d->flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL,
         .added_row = pixels,
         .alpha = 1,
-        .beta = 1};
+        .beta = 1,
+        .relu = d->activation == DHOW_ACTIVATION_RELU};
     (void)stream, (void)workspace, (void)err;
     const cpu_region region = onednn_work_begin(&plan->work);
     const int64_t groups = d->n * d->groups, whole = (pixels + PANEL_COLUMNS - 1) / PANEL_COLUMNS,

@@ -128,7 +128,7 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
     p->columns = job->out_width - column < columns ? job->out_width - column : columns;
     p->pitch = planes_pitch(job, columns);
     p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
-    p->flows = p->columns == job->out_width &&
+    p->flows = p->columns == job->out_width && job->residual != job->y &&
                (p->columns <= 2 * LANES || (p->columns > 3 * LANES && p->columns <= 4 * LANES));
     p->tap = tap;
     find_taps(p);

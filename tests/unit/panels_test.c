@@ -14,9 +14,10 @@ typedef struct extents {
     int64_t m, n, k;
 } extents;
 
-/* In two parts, with rows that lie apart; what is beside the results stays as it is. */
+/* In two parts, with rows that lie apart, and a bias of rows and ReLU where they have an end; what
+ * is beside the results stays as it is. */
 static void expect_product(panels *run, extents e, int across_a, int across_b, float alpha,
-                           float beta, int with_bias) {
+                           float beta, int with_end) {
     const int64_t lda = (across_a ? e.m : e.k) + 3, ldb = (across_b ? e.k : e.n) + 1, ldc = e.n + 2,
                   cut = e.n / 2 / PANEL_COLUMNS * PANEL_COLUMNS;
     float *a = numbers((across_a ? e.k : e.m) * lda), *b = numbers((across_b ? e.n : e.k) * ldb),
@@ -34,7 +35,8 @@ static void expect_product(panels *run, extents e, int across_a, int across_b, f
                             .b_column = across_b ? ldb : 1,
                             .c = c,
                             .ldc = ldc,
-                            .row_bias = with_bias ? bias : NULL,
+                            .row_bias = with_end ? bias : NULL,
+                            .relu = with_end,
                             .added = beta != 0 ? c : NULL,
                             .added_row = ldc,
                             .alpha = alpha,
@@ -44,11 +46,12 @@ static void expect_product(panels *run, extents e, int across_a, int across_b, f
     run(&job, cut, e.n);
     for (int64_t i = 0; i < e.m * ldc; i++) {
         const int64_t row = i / ldc, column = i % ldc;
-        double want = with_bias ? (double)bias[row] : 0;
+        double want = with_end ? (double)bias[row] : 0;
         for (int64_t l = 0; l < e.k; l++)
             want += (double)a[row * job.a_row + l * job.a_column] *
                     b[l * job.b_row + column % e.n * job.b_column];
         want = alpha * want + (beta != 0 ? beta * (double)before[i] : 0);
+        if (with_end && want < 0) want = 0;
         if (column >= e.n) want = before[i];
         cr_assert(fabs(c[i] - want) <= 1e-5 + 1e-7 * (double)e.k,
                   "%d x %d x %d%s%s: c[%d][%d] is %.9g, not %.9g", (int)e.m, (int)e.n, (int)e.k,
