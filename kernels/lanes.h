@@ -140,11 +140,7 @@ FN f32 power_of_two(f32 x)
 
 /* Reductions. */
 #define K_OP_PROD(a, b) ((a) * (b))
-#define IS_SINGLE_f32 1
-#define IS_SINGLE_f64 0
-#define IS_SINGLE_i32 0
-#define IS_SINGLE_i64 0
-#if defined(K_CUDA) && __CUDA_ARCH__ >= 800 && K_CAT(IS_SINGLE_, REAL(T))
+#if defined(K_CUDA) && __CUDA_ARCH__ >= 800 && IS_F32(REAL(T))
 FN f32 largest(f32 a, const f32 b) /* an instruction that keeps a NaN, where comparing takes four */
 {
     asm("max.NaN.f32 %0,%0,%1;" : "+f"(a) : "f"(b));
