@@ -185,20 +185,9 @@ typedef struct k_dims {
 #define K_IS_WIDE_i32 1
 #define K_IS_WIDE_i64 1
 
-/* 1 for f32 alone, for #if in templated kernels. */
+/* For f32 alone, in #if, which takes what is not defined for 0. */
 #define IS_F32(T) K_CAT(K_IS_F32_, T)
 #define K_IS_F32_f32 1
-#define K_IS_F32_f64 0
-#define K_IS_F32_f16 0
-#define K_IS_F32_bf16 0
-#define K_IS_F32_i8 0
-#define K_IS_F32_u8 0
-#define K_IS_F32_i16 0
-#define K_IS_F32_u16 0
-#define K_IS_F32_u32 0
-#define K_IS_F32_u64 0
-#define K_IS_F32_i32 0
-#define K_IS_F32_i64 0
 
 /* 1 for f32 f16 bf16 f64, for #if in templated kernels. */
 #define IS_FLOAT(T) K_CAT(K_IS_FLOAT_, T)
