@@ -2,8 +2,9 @@
  *
  * The CUDA plugin's way from text to binary, with the real NVRTC and no GPU: every built-in unit
  * compiles, and each kernel in it takes the arguments that its signature says - number, sizes and
- * order as the driver will lay them out. A unit of one type becomes a cubin, those of others PTX,
- * as a GPU gets it that is newer than NVRTC: half of the time is that of the assembler.
+ * order as the driver will lay them out. The first type of a unit becomes a cubin, f16 and bf16
+ * become PTX, as a GPU gets it that is newer than NVRTC; that of other types is nvcc's, in the folder
+ * KERNEL_TEXTS, where there is one.
  *
  * Exits with 77 (skipped) where NVRTC is not installed.
  */
