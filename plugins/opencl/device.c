@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "dhow/dlpack.h"
-
 #include "opencl.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
@@ -269,13 +268,16 @@ static uint32_t choose_group_items(cl_device_id id) {
     return items;
 }
 
+bool dhowi_cl_is_pocl(const dhowi_cl_device *device) {
+    static const char pocl[] = "Portable Computing Language";
+    return strncmp(device->driver, pocl, sizeof pocl - 1) == 0;
+}
+
 /* PoCL's synchronous device ("basic", later "cpu-minimal") runs what waits for a user event inside
  * clSetUserEventStatus, with the event's lock held, and never comes back. */
 static bool has_user_events(const dhowi_cl_device *device) {
-    static const char pocl[] = "Portable Computing Language";
-    return strncmp(device->driver, pocl, sizeof pocl - 1) != 0 ||
-           (strncmp(device->name, "basic", 5) != 0 &&
-            strncmp(device->name, "cpu-minimal", 11) != 0);
+    return !dhowi_cl_is_pocl(device) || (strncmp(device->name, "basic", 5) != 0 &&
+                                         strncmp(device->name, "cpu-minimal", 11) != 0);
 }
 
 static void read_limits(dhowi_cl_device *device, const dhowi_cl_listed *listed) {

@@ -36,13 +36,15 @@ static const struct {
  * argument there is; so a text compiles in several forms. With K_PLAIN buffers are pointers;
  * without it one last argument has the offsets of all. With K_JOINED that one has the values, too.
  * What is restricted is the parameter, since compilers look at nothing else. With K_ROLLED loops
- * are not unrolled beside being vectorised. */
+ * are not unrolled beside being vectorised. K_WANTED(name) is 1 for the kernel that is compiled
+ * alone. */
 static const char forms[] =
     "#ifdef K_ROLLED\n"
     "#undef K_SIMD\n"
     "#define K_SIMD _Pragma(\"clang loop vectorize(assume_safety) unroll(disable)\")\n"
     "#endif\n"
     "#undef K_HEAD\n"
+    "#define K_WANTED(name) K_CAT(K_WANTED_, name)\n"
     "#ifdef K_PLAIN\n"
     "#undef IN\n#undef OUT\n#undef INOUT\n#undef ALIAS\n#undef ALIAS_OUT\n"
     "#define IN(T, x) GLOBAL const T *RESTRICT x\n"

@@ -34,9 +34,10 @@ static int32_t make_form(dhowi_cl_kernel *kernel, int which, dhow_error *err) {
     cl_program program;
     size_t group[3] = {0, 0, 0};
     dhowi_cl_form *form = &kernel->forms[which];
-    int32_t status = dhowi_cl_module_program(kernel->module, which, &program, err);
+    int32_t status = dhowi_cl_module_program(kernel->module, kernel->name, which, &program, err);
     if (status != DHOW_OK) return status;
     form->kernel = dhowi_cl.CreateKernel(program, kernel->name, &code);
+    dhowi_cl.ReleaseProgram(program); /* the kernel holds it */
     if (code == CL_SUCCESS)
         code = dhowi_cl.GetKernelInfo(form->kernel, CL_KERNEL_NUM_ARGS, sizeof native_args,
                                       &native_args, NULL);

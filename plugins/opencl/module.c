@@ -27,8 +27,8 @@ int32_t dhowi_cl_module_build(void *device_pointer, const dhow_module_desc *desc
     pthread_mutex_init(&module->lock, NULL);
     pthread_mutex_init(&module->build_lock, NULL);
     int32_t status = dhowi_cl_module_make_texts(module, desc, err);
-    if (status == DHOW_OK)
-        status = dhowi_cl_module_build_form(module, desc, module->first_form, err);
+    if (status == DHOW_OK && !module->alone)
+        status = dhowi_cl_module_build_whole(module, desc, err);
     if (status != DHOW_OK) {
         dhowi_cl_module_free(module);
         return status;

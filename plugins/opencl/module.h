@@ -10,10 +10,12 @@
 
 typedef struct dhowi_cl_module {
     dhowi_cl_device *device;
-    dhowi_cl_text source, options; /* kept for the other form */
-    cl_program programs[DHOWI_CL_FORMS];
+    dhowi_cl_text source, options;       /* kept for the other form */
+    cl_program programs[DHOWI_CL_FORMS]; /* of all its kernels, where those are not alone */
     bool portable;
-    int first_form; /* of launches whose buffers begin where their memory does */
+    bool builtin;         /* one of dhow's own units */
+    bool alone;           /* each kernel is a program of its own: see dhowi_cl_module_program() */
+    int first_form;       /* of launches whose buffers begin where their memory does */
     uint32_t group_items; /* K_WG; 0 where it is not ours to choose. Under the build lock */
     char name[128];
     pthread_mutex_t lock;       /* kernels */
@@ -24,8 +26,8 @@ typedef struct dhowi_cl_module {
 /* Brings the module's text into OpenCL C and makes its options. */
 int32_t dhowi_cl_module_make_texts(dhowi_cl_module *module, const dhow_module_desc *desc,
                                    dhow_error *err);
-/* The program of one form, from the cache or compiled and cached. */
-int32_t dhowi_cl_module_build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
-                                   dhow_error *err);
+/* The program of all kernels in the module's first form, from the cache or compiled and cached. */
+int32_t dhowi_cl_module_build_whole(dhowi_cl_module *module, const dhow_module_desc *desc,
+                                    dhow_error *err);
 
 #endif /* DHOW_PLUGINS_OPENCL_MODULE_H_ */

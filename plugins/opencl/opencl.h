@@ -102,6 +102,7 @@ int32_t dhowi_cl_device_describe(void *backend, uint32_t index, dhow_device_desc
                                  dhow_error *err);
 int32_t dhowi_cl_device_open(void *backend, uint32_t index, void **out_device, dhow_error *err);
 void dhowi_cl_device_close(void *device);
+bool dhowi_cl_is_pocl(const dhowi_cl_device *device);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
@@ -233,9 +234,10 @@ int32_t dhowi_cl_module_build(void *device, const dhow_module_desc *desc, void *
 void dhowi_cl_module_free(void *module);
 int32_t dhowi_cl_module_kernel(void *module, const char *name, void **out_kernel, dhow_error *err);
 
-/* The program of a form, compiled on first use; borrowed. */
-int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, int form, cl_program *out,
-                                dhow_error *err);
+/* The program that has a kernel in a form, compiled on first use; the caller releases it. Of dhow's
+ * own units it has that kernel alone, but on PoCL. */
+int32_t dhowi_cl_module_program(struct dhowi_cl_module *module, const char *kernel, int form,
+                                cl_program *out, dhow_error *err);
 
 /* Whether a launch of groups of `from` items failed for want of resources, and the module's
  * programs are now to be compiled for smaller ones. */

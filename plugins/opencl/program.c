@@ -9,12 +9,17 @@
 #include "cache.h"
 #include "module.h"
 
-/* dhow's own texts are compiled once, in the form that takes every launch; a program's in the one
+/* dhow's own kernels are compiled once, in the form that takes every launch; a program's in the one
  * whose launches are cheaper by an argument, and again for the first launch with a part. */
 static bool is_builtin(const dhow_module_desc *desc) {
     return desc->struct_size >= offsetof(dhow_module_desc, reserved) &&
            (desc->flags & DHOW_MODULE_BUILTIN) != 0;
 }
+
+/* Of dhow's own units a model uses few kernels. PoCL compiles a kernel at its first launch and
+ * keeps it, but all of a program whose binary is asked for; other drivers compile all that they
+ * build. */
+static bool compiles_late(const dhowi_cl_device *device) { return dhowi_cl_is_pocl(device); }
 
 /* Intel's compiler for processors unrolls a loop of known length before it vectorises loops, and
  * the copies of its body stay scalar or become gathers. */
@@ -39,7 +44,7 @@ static void add_options(dhowi_cl_module *module, const dhow_module_desc *desc) {
             if (device->is_cpu) {
                 dhowi_cl_text_print(out, "-DK_LOOPS %s",
                                     unrolls_first(device) ? "-DK_ROLLED " : "");
-                if (is_builtin(desc))
+                if (module->builtin)
                     module->first_form =
                         device->backend->joins_values ? DHOWI_CL_JOINED : DHOWI_CL_OFFSETS;
             } else {
@@ -102,14 +107,14 @@ static int32_t compile(dhowi_cl_device *device, const dhow_module_desc *desc,
                          device->name, line);
 }
 
-static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
-                           dhow_error *err) {
+static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc,
+                           const char *kernel, int form, cl_program *out, dhow_error *err) {
     dhowi_cl_text options = {.host = module->device->host};
-    cl_program *out = &module->programs[form];
     static const char *const flags[DHOWI_CL_FORMS] = {" -DK_PLAIN", "", " -DK_JOINED"};
     dhowi_cl_text_print(&options, "%s%s", module->options.data,
                         module->portable ? flags[form] : "");
     if (module->group_items > 0) dhowi_cl_text_print(&options, " -DK_WG=%u", module->group_items);
+    if (module->alone) dhowi_cl_text_print(&options, " -DK_WANTED_%s=1", kernel);
     if (options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
                                "no host memory for the options of '%.200s'", desc->name);
@@ -119,7 +124,8 @@ static int32_t build_sized(dhowi_cl_module *module, const dhow_module_desc *desc
     *out = dhowi_cl_cache_load(module->device, &key, options.data);
     if (*out == NULL) {
         status = compile(module->device, desc, &module->source, options.data, out, err);
-        if (status == DHOW_OK) dhowi_cl_cache_store(module->device, &key, *out);
+        if (status == DHOW_OK && !(module->builtin && compiles_late(module->device)))
+            dhowi_cl_cache_store(module->device, &key, *out);
     }
     dhowi_cl_text_free(&options);
     return status;
@@ -151,12 +157,18 @@ static bool halve(dhowi_cl_module *module, const char *why) {
     return true;
 }
 
-int32_t dhowi_cl_module_build_form(dhowi_cl_module *module, const dhow_module_desc *desc, int form,
-                                   dhow_error *err) {
+static int32_t build(dhowi_cl_module *module, const dhow_module_desc *desc, const char *kernel,
+                     int form, cl_program *out, dhow_error *err) {
     int32_t status;
-    do status = build_sized(module, desc, form, err);
+    do status = build_sized(module, desc, kernel, form, out, err);
     while (status != DHOW_OK && lacks_resources(err) && halve(module, err->message));
     return status;
+}
+
+int32_t dhowi_cl_module_build_whole(dhowi_cl_module *module, const dhow_module_desc *desc,
+                                    dhow_error *err) {
+    return build(module, desc, NULL, module->first_form, &module->programs[module->first_form],
+                 err);
 }
 
 bool dhowi_cl_module_halve(dhowi_cl_module *module, size_t from, cl_int why) {
@@ -180,22 +192,29 @@ int32_t dhowi_cl_module_make_texts(dhowi_cl_module *module, const dhow_module_de
                                    dhow_error *err) {
     module->source.host = module->options.host = module->device->host;
     if (desc->log != NULL && desc->log_bytes > 0) desc->log[0] = '\0';
+    module->builtin = is_builtin(desc);
+    module->alone = module->builtin && !compiles_late(module->device);
     add_options(module, desc);
     if (module->options.failed)
         return dhowi_cl_refuse(err, DHOW_OUT_OF_MEMORY,
                                "no host memory for the options of '%.200s'", desc->name);
-    return module->portable ? dhowi_cl_source_portable(&module->source, desc, err)
+    return module->portable ? dhowi_cl_source_portable(&module->source, desc, module->alone, err)
                             : dhowi_cl_source_native(&module->source, desc, err);
 }
 
-int32_t dhowi_cl_module_program(dhowi_cl_module *module, int form, cl_program *out,
-                                dhow_error *err) {
+int32_t dhowi_cl_module_program(dhowi_cl_module *module, const char *kernel, int form,
+                                cl_program *out, dhow_error *err) {
     const dhow_module_desc desc = {.name = module->name};
+    cl_program *whole = &module->programs[form];
     int32_t status = DHOW_OK;
     pthread_mutex_lock(&module->build_lock);
-    if (module->programs[form] == NULL)
-        status = dhowi_cl_module_build_form(module, &desc, form, err);
-    *out = module->programs[form];
+    if (module->alone) {
+        status = build(module, &desc, kernel, form, out, err);
+    } else {
+        if (*whole == NULL) status = build(module, &desc, NULL, form, whole, err);
+        if (status == DHOW_OK) dhowi_cl.RetainProgram(*whole);
+        *out = *whole;
+    }
     pthread_mutex_unlock(&module->build_lock);
     return status;
 }

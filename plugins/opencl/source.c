@@ -5,7 +5,6 @@
  */
 #include "source.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "opencl.h"
@@ -88,6 +87,7 @@ static void add_line_mark(dhowi_cl_text *out, size_t line, const char *name) {
 
 typedef struct user_text {
     const char *begin, *end, *name;
+    bool alone; /* kernels are left out that are not wanted */
 } user_text;
 
 /* A kernel's definition, from behind the word KERNEL: `(name, (list)) {`. */
@@ -96,7 +96,7 @@ typedef struct definition {
     size_t name_bytes;
     const char *list;     /* the parenthesis that opens the argument list */
     const char *list_end; /* the parenthesis that closes the argument list */
-    const char *body;     /* behind the brace */
+    const char *body;     /* behind the brace that opens it */
 } definition;
 
 /* False when the text at `at` is no kernel's definition. */
@@ -122,6 +122,30 @@ static bool find_definition(const char *at, const char *end, definition *out) {
     return true;
 }
 
+/* Behind the brace that closes the block in which `at` lies. Of an #if, where each branch may open
+ * the same brace, the first branch is counted. */
+static const char *skip_block(const char *at, const char *end) {
+    bool line_start = false;
+    int depth = 1, skipped = 0;
+    while (at < end && depth > 0) {
+        const char *behind = skip_opaque(at, end);
+        if (behind == at && line_start && *at == '#') {
+            behind = skip_directive(at, end);
+            const char *word = skip_blank(at + 1, behind);
+            if (skipped > 0 && word[0] == 'i' && word[1] == 'f')
+                skipped++;
+            else if (word[0] == 'e' && (word[1] == 'l' || (word[1] == 'n' && skipped > 0)))
+                skipped += word[1] == 'n' ? -1 : skipped == 0;
+        } else if (behind == at) {
+            if (skipped == 0) depth += *at == '{' ? 1 : *at == '}' ? -1 : 0;
+            line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
+            behind = at + 1;
+        }
+        at = behind;
+    }
+    return at;
+}
+
 /* What follows in the text keeps its line and column, which the compiler's messages tell. */
 static void add_place(dhowi_cl_text *out, const user_text *text, const char *at) {
     size_t line = 1;
@@ -143,9 +167,10 @@ static void add_call(dhowi_cl_text *out, const char *macro, const definition *ke
     dhowi_cl_text_add(out, ")", 1);
 }
 
-/* Appends the word at `at`, or the head of the kernel's definition that begins there. Returns what
- * follows. */
-static const char *add_word(dhowi_cl_text *out, const user_text *text, const char *at) {
+/* Appends the word at `at`, or the head of the kernel's definition that begins there, whose end
+ * goes to `kernel_end`. Returns what follows. */
+static const char *add_word(dhowi_cl_text *out, const user_text *text, const char *at,
+                            const char **kernel_end) {
     const char *end = text->end;
     const char *behind = at;
     definition kernel;
@@ -154,6 +179,12 @@ static const char *add_word(dhowi_cl_text *out, const user_text *text, const cha
         !find_definition(behind, end, &kernel)) {
         dhowi_cl_text_add(out, at, (size_t)(behind - at));
         return behind;
+    }
+    if (text->alone) {
+        *kernel_end = skip_block(kernel.body, end);
+        dhowi_cl_text_print(out, "\n#if");
+        add_call(out, "K_WANTED", &kernel);
+        add_place(out, text, at);
     }
     dhowi_cl_text_add(out, at, (size_t)(kernel.list - at));
     add_call(out, "K_LIST", &kernel);
@@ -183,7 +214,7 @@ static void add_directive(dhowi_cl_text *out, const char *at, const char *behind
 }
 
 static void add_with_heads(dhowi_cl_text *out, const user_text *text) {
-    const char *at = text->begin, *end = text->end;
+    const char *at = text->begin, *end = text->end, *kernel_end = NULL;
     bool line_start = true;
     while (at < end && !out->failed) {
         const char *behind = skip_opaque(at, end);
@@ -194,7 +225,7 @@ static void add_with_heads(dhowi_cl_text *out, const user_text *text) {
             behind = skip_directive(at, end);
             add_directive(out, at, behind);
         } else if (is_word(*at)) {
-            behind = add_word(out, text, at);
+            behind = add_word(out, text, at, &kernel_end);
             line_start = false;
         } else {
             line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
@@ -202,6 +233,10 @@ static void add_with_heads(dhowi_cl_text *out, const user_text *text) {
             dhowi_cl_text_add(out, at, 1);
         }
         at = behind;
+        if (at == kernel_end) {
+            dhowi_cl_text_print(out, "\n#endif");
+            add_place(out, text, at);
+        }
     }
 }
 
@@ -215,7 +250,7 @@ static int32_t finish(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_err
     return DHOW_OK;
 }
 
-int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *desc,
+int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *desc, bool alone,
                                  dhow_error *err) {
     const char *text = desc->text;
     if (desc->header == NULL)
@@ -226,7 +261,7 @@ int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *des
     dhowi_cl_text_add(out, "\n", 1);
     int32_t status = dhowi_cl_add_heads(out, desc, err);
     if (status != DHOW_OK) return status;
-    const user_text whole = {text, text + desc->text_bytes, desc->name};
+    const user_text whole = {text, text + desc->text_bytes, desc->name, alone};
     add_line_mark(out, 1, desc->name);
     add_with_heads(out, &whole);
     return finish(out, desc, err);

@@ -11,6 +11,7 @@
 #ifndef DHOW_OPENCL_SOURCE_H_
 #define DHOW_OPENCL_SOURCE_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "dhow/plugin.h"
@@ -36,8 +37,10 @@ int32_t dhowi_cl_add_heads(dhowi_cl_text *out, const dhow_module_desc *desc, dho
  * K_LIST(<kernel>) before and a K_TAIL(<kernel>) at the end of every kernel's argument list and a
  * K_HEAD(<kernel>) behind the brace of its body. Lines keep their numbers. KERNEL is not
  * looked for in comments, strings and preprocessor lines, so a kernel that a macro defines is not
- * found. Lines that include k.h are blanked: the header is in front. */
-int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_error *err);
+ * found. Lines that include k.h are blanked: the header is in front. Where kernels are to be alone,
+ * only one whose name is defined as K_WANTED_<name> is compiled. */
+int32_t dhowi_cl_source_portable(dhowi_cl_text *out, const dhow_module_desc *desc, bool alone,
+                                 dhow_error *err);
 
 /* Appends a module's native text, its lines numbered under its name. */
 int32_t dhowi_cl_source_native(dhowi_cl_text *out, const dhow_module_desc *desc, dhow_error *err);

@@ -56,6 +56,7 @@
     X(BuildProgram)               \
     X(GetProgramInfo)             \
     X(GetProgramBuildInfo)        \
+    X(RetainProgram)              \
     X(ReleaseProgram)             \
     X(CreateKernel)               \
     X(ReleaseKernel)              \

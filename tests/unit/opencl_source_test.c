@@ -16,7 +16,7 @@ static dhow_error err = {.struct_size = sizeof(dhow_error)};
 #define FAILS(status, call) cr_assert_eq((call), (status), "%s: %s", #call, err.message)
 
 /* The user's part of a portable module's OpenCL text. */
-static char *with_heads(const char *text) {
+static char *rewritten(const char *text, bool alone) {
     dhow_module_desc desc = {.struct_size = sizeof desc,
                              .format = DHOW_MODULE_PORTABLE,
                              .name = "t.k",
@@ -25,7 +25,7 @@ static char *with_heads(const char *text) {
                              .header = "HEADER",
                              .options = ""};
     dhowi_cl_text out = {.host = &plugin_host};
-    OK(dhowi_cl_source_portable(&out, &desc, &err));
+    OK(dhowi_cl_source_portable(&out, &desc, alone, &err));
     cr_assert(strstr(out.data, "\n#line 1 \"k.h\"\nHEADER\n") == out.data, "%s", out.data);
     static const char mark[] = "\n#line 1 \"t.k\"\n";
     const char *at = strstr(out.data, mark);
@@ -35,13 +35,15 @@ static char *with_heads(const char *text) {
     return copy;
 }
 
-static void check_heads(const char *text, const char *expected) {
-    char *got = with_heads(text);
+static void check(const char *text, bool alone, const char *expected) {
+    char *got = rewritten(text, alone);
     cr_assert_eq(strncmp(got, expected, strlen(expected)), 0, "from\n%s\ncame\n%s\ninstead of\n%s",
                  text, got, expected);
     cr_assert_str_eq(got + strlen(expected), "\n");
     free(got);
 }
+
+static void check_heads(const char *text, const char *expected) { check(text, false, expected); }
 
 Test(opencl_source, every_kernel_gets_its_tail_and_head) {
     check_heads(
@@ -56,6 +58,36 @@ Test(opencl_source, names_made_by_macros_stay_as_written) {
                 "K_TAIL(K_T(softmax) )) ) "
                 "/* why */ // so\n "
                 "{ K_HEAD(K_T(softmax) )\n#line 2 \"t.k\"\n  }");
+}
+
+/* A kernel whose block ends after `block`, and one behind it. */
+static void check_block(const char *block) {
+    char text[512], expected[1024];
+    (void)snprintf(text, sizeof text, "KERNEL(K_T(a), ()){%s int z; KERNEL(b, ()){}", block);
+    size_t lines = 1, column = strlen("KERNEL(K_T(a), ()){");
+    for (const char *at = block; *at != '\0'; at++) {
+        lines += *at == '\n';
+        column = *at == '\n' ? 0 : column + 1;
+    }
+    (void)snprintf(expected, sizeof expected,
+                   "\n#if K_WANTED(K_T(a))\n#line 1 \"t.k\"\n"
+                   "KERNEL(K_T(a),  K_LIST(K_T(a))( K_TAIL(K_T(a)))){ K_HEAD(K_T(a))\n"
+                   "#line 1 \"t.k\"\n%*s%s\n#endif\n#line %zu \"t.k\"\n%*s int z; "
+                   "\n#if K_WANTED(b)\n#line %zu \"t.k\"\n%*s"
+                   "KERNEL(b,  K_LIST(b)( K_TAIL(b))){ K_HEAD(b)\n#line %zu \"t.k\"\n%*s}"
+                   "\n#endif\n#line %zu \"t.k\"\n%*s",
+                   19, "", block, lines, (int)column, "", lines, (int)column + 8, "", lines,
+                   (int)column + 22, "", lines, (int)column + 23, "");
+    check(text, true, expected);
+}
+
+Test(opencl_source, kernels_that_are_alone_are_enclosed_with_their_blocks) {
+    check_block("}");
+    check_block(" if (x) { f(); } else { g(); }\n\n}");
+    check_block(" f(\"}\", '}'); /* } */ // }\n}");
+    check_block("\n#define END }\n}");
+    check_block("\n#if A\n if (a) {\n#elif B\n if (b) {\n#if C\n {\n#endif\n#else\n {\n#endif\n }\n}");
+    check_block("\n#ifdef A\n#if B\n {\n#else\n {\n#endif\n }\n#endif\n}");
 }
 
 Test(opencl_source, comments_strings_and_macros_are_no_kernels) {
@@ -106,7 +138,7 @@ Test(opencl_source, heads_declare_typed_pointers_from_parameters) {
                              .kernels = &kernel,
                              .kernel_count = 1};
     dhowi_cl_text out = {.host = &plugin_host};
-    OK(dhowi_cl_source_portable(&out, &desc, &err));
+    OK(dhowi_cl_source_portable(&out, &desc, false, &err));
     cr_assert(strstr(out.data,
                      "\n#define K_HEAD_k_f16"
                      " GLOBAL const f16 *RESTRICT a = (GLOBAL const f16 *)(a_p + k_offsets.at[0]);"
@@ -135,7 +167,7 @@ Test(opencl_source, heads_declare_typed_pointers_from_parameters) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const dhow_kernel_decl wrong = {"k", "", &bad[i], 1, 0};
         desc.kernels = &wrong;
-        FAILS(DHOW_INVALID_ARGUMENT, dhowi_cl_source_portable(&out, &desc, &err));
+        FAILS(DHOW_INVALID_ARGUMENT, dhowi_cl_source_portable(&out, &desc, false, &err));
         dhowi_cl_text_free(&out);
     }
 }
