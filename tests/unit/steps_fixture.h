@@ -173,7 +173,7 @@ static inline built begin_model(array *const *in, uint32_t count, int open) {
     built b = {.count = count};
     OK(dhow_model_create(g_context, &b.m));
     for (uint32_t i = 0; i < count; i++) {
-        char name[8];
+        char name[16];
         int64_t shape[DHOW_MAX_RANK];
         (void)snprintf(name, sizeof name, "x%u", i);
         memcpy(shape, in[i]->shape, sizeof shape);
