@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dhow/dlpack.h"
+
 #include "opencl.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };

@@ -122,23 +122,39 @@ static bool find_definition(const char *at, const char *end, definition *out) {
     return true;
 }
 
+static bool begins_with(const char *at, const char *end, const char *word) {
+    const size_t length = strlen(word);
+    return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+}
+
+/* Whether a directive may begin behind `c`. */
+static bool stays_line_start(bool line_start, char c) {
+    return c == '\n' || (line_start && (c == ' ' || c == '\t' || c == '\r'));
+}
+
+/* How many #if the text behind the directive at `at` lies in, counted from the outermost of which
+ * the first branch is over; `uncounted` before it. */
+static int uncounted_after(const char *at, const char *end, int uncounted) {
+    at = skip_blank(at + 1, end); /* behind the # */
+    if (begins_with(at, end, "if")) return uncounted > 0 ? uncounted + 1 : 0;
+    if (begins_with(at, end, "el")) return uncounted > 0 ? uncounted : 1;
+    if (begins_with(at, end, "endif")) return uncounted > 0 ? uncounted - 1 : 0;
+    return uncounted;
+}
+
 /* Behind the brace that closes the block in which `at` lies. Of an #if, where each branch may open
  * the same brace, the first branch is counted. */
 static const char *skip_block(const char *at, const char *end) {
     bool line_start = false;
-    int depth = 1, skipped = 0;
+    int depth = 1, uncounted = 0;
     while (at < end && depth > 0) {
         const char *behind = skip_opaque(at, end);
         if (behind == at && line_start && *at == '#') {
             behind = skip_directive(at, end);
-            const char *word = skip_blank(at + 1, behind);
-            if (skipped > 0 && word[0] == 'i' && word[1] == 'f')
-                skipped++;
-            else if (word[0] == 'e' && (word[1] == 'l' || (word[1] == 'n' && skipped > 0)))
-                skipped += word[1] == 'n' ? -1 : skipped == 0;
+            uncounted = uncounted_after(at, behind, uncounted);
         } else if (behind == at) {
-            if (skipped == 0) depth += *at == '{' ? 1 : *at == '}' ? -1 : 0;
-            line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
+            if (uncounted == 0) depth += *at == '{' ? 1 : *at == '}' ? -1 : 0;
+            line_start = stays_line_start(line_start, *at);
             behind = at + 1;
         }
         at = behind;
@@ -198,10 +214,9 @@ static const char *add_word(dhowi_cl_text *out, const user_text *text, const cha
 
 static bool names_kernel_header(const char *at, const char *end) {
     at = skip_blank(at + 1, end); /* behind the # */
-    const char *word = "include";
-    size_t length = strlen(word);
-    if ((size_t)(end - at) <= length || memcmp(at, word, length) != 0) return false;
-    for (at += length; end - at >= 4; at++)
+    static const char word[] = "include";
+    if (!begins_with(at, end, word)) return false;
+    for (at += strlen(word); end - at >= 4; at++)
         if ((at[0] == '/' || at[0] == '"' || at[0] == '<') && at[1] == 'k' && at[2] == '.' &&
             at[3] == 'h')
             return true;
@@ -228,7 +243,7 @@ static void add_with_heads(dhowi_cl_text *out, const user_text *text) {
             behind = add_word(out, text, at, &kernel_end);
             line_start = false;
         } else {
-            line_start = *at == '\n' || (line_start && (*at == ' ' || *at == '\t' || *at == '\r'));
+            line_start = stays_line_start(line_start, *at);
             behind = at + 1;
             dhowi_cl_text_add(out, at, 1);
         }
