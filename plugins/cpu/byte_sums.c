@@ -157,56 +157,329 @@ static __attribute__((noinline)) void end_rows(const byte_sums_job *j, __m256i s
 
 /* ---- sums ---- */
 
-INLINE __m256i words_at(const int16_t *p) {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+INLINE __m256i words_at(const void *p) { return _mm256_loadu_si256(p); }
+
+/* The same in all lanes. */
+INLINE __m256i four_bytes(const void *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
 }
 
-/* The weights from the i-th on. */
-INLINE __m256i weights_at(const void *packed, int64_t i, const int narrow) {
-    if (!narrow) return words_at((const int16_t *)packed + i);
-    const int8_t *from = (const int8_t *)packed + i;
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
+/* Sums stay in registers until then, as no other function has their address. */
+INLINE void copy_sums(__m256i from[ROWS][2], const int rows, __m256i to[ROWS][2]) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int h = 0; h < 2; h++) to[r][h] = from[r][h];
+    }
 }
 
-INLINE void add_tile(const byte_sums_job *j, const int narrow, int64_t row, const int rows,
-                     int64_t k, int64_t count) {
+INLINE void add_tile(const byte_sums_job *j, int64_t row, const int rows, int64_t k,
+                     int64_t count) {
     const int64_t length = 2 * j->pairs;
-    const int16_t *x = j->rows + row * length;
-    int64_t at = k * length;
-    __m256i sums[ROWS][2];
+    const int16_t *x = (const int16_t *)j->rows + row * length,
+                  *packed = (const int16_t *)j->packed + k * length;
+    __m256i sums[ROWS][2], in_memory[ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    for (int64_t p = 0; p < length; p += 2, at += 2 * COLUMNS) {
-        const __m256i a = weights_at(j->packed, at, narrow),
-                      b = weights_at(j->packed, at + COLUMNS, narrow);
+    for (int64_t p = 0; p < length; p += 2, packed += 2 * COLUMNS) {
+        const __m256i a = words_at(packed), b = words_at(packed + COLUMNS);
         UNROLL for (int r = 0; r < rows; r++) {
-            int32_t pair;
-            memcpy(&pair, x + r * length + p, sizeof pair);
-            const __m256i all_pair = _mm256_set1_epi32(pair);
-            sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(all_pair, a));
-            sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(all_pair, b));
+            const __m256i pair = four_bytes(x + r * length + p);
+            sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(pair, a));
+            sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(pair, b));
         }
     }
-    __m256i ended[ROWS][2]; /* sums stay in registers, as no other function has their address */
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int h = 0; h < 2; h++) ended[r][h] = sums[r][h];
-    }
-    end_rows(j, ended, row, rows, k, count);
-}
-
-INLINE void add_panel(const byte_sums_job *j, const int narrow, int64_t k, int64_t count) {
-    int64_t row = 0;
-    for (; row + ROWS <= j->count; row += ROWS) add_tile(j, narrow, row, ROWS, k, count);
-    for (; row < j->count; row++) add_tile(j, narrow, row, 1, k, count);
+    copy_sums(sums, rows, in_memory);
+    end_rows(j, in_memory, row, rows, k, count);
 }
 
 void byte_sums_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; k += COLUMNS) {
         const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
-        if (j->narrow)
-            add_panel(j, 1, k, count);
-        else
-            add_panel(j, 0, k, count);
+        int64_t row = 0;
+        for (; row + ROWS <= j->count; row += ROWS) add_tile(j, row, ROWS, k, count);
+        for (; row < j->count; row++) add_tile(j, row, 1, k, count);
     }
+}
+
+/* ---- sums of quads ---- */
+
+enum { HALF = 4 * LANES, QUAD = 2 * HALF /* bytes of a quad's weights, and of eight results' */ };
+
+/* What an instruction makes of a and of 32 bytes that it reads itself: the sums and what is
+ * multiplied take all registers. */
+#define FROM_MEMORY(name, instruction)                                 \
+    INLINE __m256i name(__m256i a, const void *from) {                 \
+        __m256i to;                                                    \
+        __asm__(instruction " %2, %1, %0"                              \
+                : "=x"(to)                                             \
+                : "x"(a), "m"(*(const char(*)[sizeof(__m256i)])from)); \
+        return to;                                                     \
+    }
+FROM_MEMORY(products, "vpmaddubsw")
+FROM_MEMORY(flipped, "vpxor")
+
+INLINE __m256i added(__m256i sums, __m256i words) {
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
+}
+
+/* Two quads' products are added in 16 bits. */
+INLINE void add_twos(const uint8_t *a, const uint8_t *b, int64_t length, const int8_t *wa,
+                     const int8_t *wb, const int rows, __m256i sums[ROWS][2]) {
+    UNROLL for (int r = 0; r < rows; r++) {
+        const __m256i p = four_bytes(a + r * length), q = four_bytes(b + r * length);
+        UNROLL for (int h = 0; h < 2; h++) sums[r][h] = added(
+            sums[r][h], _mm256_add_epi16(products(p, wa + h * HALF), products(q, wb + h * HALF)));
+    }
+}
+
+/* Ways to flip and to turn a quad: 4 turn + flip. */
+enum { FLIPS = 4, TURNS = 3, WAY = BYTE_QUADS_WAY };
+
+/* The second, the fourth, or both of each four bytes. */
+static const void *flips_of(uint32_t way) {
+#define EIGHT(x) \
+    { x, x, x, x, x, x, x, x }
+    static const uint32_t flips[FLIPS][LANES] = {EIGHT(0), EIGHT(0xff00), EIGHT(0xff000000),
+                                                 EIGHT(0xff00ff00)};
+    return flips[way % FLIPS];
+}
+
+/* The third byte of each four beside the first one, or the fourth. */
+static const void *turns_of(uint32_t way) {
+#define FOURS(b, c, d) \
+    0, b, c, d, 4, 4 + b, 4 + c, 4 + d, 8, 8 + b, 8 + c, 8 + d, 12, 12 + b, 12 + c, 12 + d
+    static const uint8_t turns[TURNS][32] = {{FOURS(1, 2, 3), FOURS(1, 2, 3)},
+                                             {FOURS(2, 1, 3), FOURS(2, 1, 3)},
+                                             {FOURS(3, 1, 2), FOURS(3, 1, 2)}};
+    return turns[way / FLIPS];
+}
+
+INLINE void add_one(const uint8_t *a, int64_t length, const int8_t *w, const int kind, uint32_t way,
+                    const int rows, __m256i sums[ROWS][2]) {
+    const void *flips = flips_of(way);
+    const __m256i turn = words_at(turns_of(way));
+    UNROLL for (int r = 0; r < rows; r++) {
+        __m256i p = four_bytes(a + r * length);
+        if (kind == BYTE_QUADS_TURNED) p = flipped(_mm256_shuffle_epi8(p, turn), flips);
+        UNROLL for (int h = 0; h < 2; h++) sums[r][h] =
+            added(sums[r][h], products(p, w + h * HALF));
+    }
+}
+
+/* Even and odd terms as 16 bits. */
+INLINE void add_wide(const uint8_t *a, int64_t length, const int8_t *w, const int rows,
+                     __m256i sums[ROWS][2]) {
+    UNROLL for (int h = 0; h < 2; h++) {
+        const __m256i all = words_at(w + h * HALF), odd = _mm256_srai_epi16(all, 8),
+                      even = _mm256_srai_epi16(_mm256_slli_epi16(all, 8), 8);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const __m256i p = four_bytes(a + r * length),
+                          low = _mm256_and_si256(p, _mm256_set1_epi16(255));
+            sums[r][h] = _mm256_add_epi32(sums[r][h], _mm256_madd_epi16(low, even));
+            sums[r][h] =
+                _mm256_add_epi32(sums[r][h], _mm256_madd_epi16(_mm256_srli_epi16(p, 8), odd));
+        }
+    }
+}
+
+/* Rows of quads, and a panel. */
+typedef struct quads_at {
+    const uint8_t *x;
+    int64_t length;
+    const byte_quads_panel *panel;
+    const int8_t *w;
+} quads_at;
+
+/* Quads of a kind, from `order` on. */
+INLINE const int32_t *add_kind(const quads_at *a, const int kind, const int32_t *order,
+                               const int rows, __m256i sums[ROWS][2]) {
+    for (const int32_t *end = order + a->panel->counts[kind]; order < end; order++) {
+        const uint32_t way = (uint32_t)*order >> WAY;
+        const int64_t q = *order & ((1 << WAY) - 1);
+        if (kind == BYTE_QUADS_WIDE)
+            add_wide(a->x + 4 * q, a->length, a->w + QUAD * q, rows, sums);
+        else
+            add_one(a->x + 4 * q, a->length, a->w + QUAD * q, kind, way, rows, sums);
+    }
+    return order;
+}
+
+/* By itself, as it has use for all registers. */
+static __attribute__((noinline)) void add_wide_tile(const quads_at *a, const int32_t *order,
+                                                    __m256i in_memory[ROWS][2]) {
+    __m256i sums[ROWS][2];
+    copy_sums(in_memory, ROWS, sums);
+    (void)add_kind(a, BYTE_QUADS_WIDE, order, ROWS, sums);
+    copy_sums(sums, ROWS, in_memory);
+}
+
+INLINE void add_quads(const byte_sums_job *j, const byte_quads_panel *panel, int64_t row,
+                      const int rows, int64_t k, int64_t count) {
+    const int64_t length = 4 * j->quads;
+    const uint8_t *x = (const uint8_t *)j->rows + row * length;
+    const int8_t *w = (const int8_t *)panel + byte_quads_before(j->quads);
+    const quads_at all = {x, length, panel, w};
+    const int32_t *at = panel->order;
+    __m256i sums[ROWS][2], in_memory[ROWS][2];
+    UNROLL for (int h = 0; h < 2; h++) {
+        const __m256i whole = words_at(&panel->sums[h * LANES]),
+                      start = words_at(&panel->start[h * LANES]);
+        UNROLL for (int r = 0; r < rows; r++) sums[r][h] =
+            _mm256_sub_epi32(start, _mm256_mullo_epi32(whole, _mm256_set1_epi32(j->zero)));
+    }
+    for (const int32_t *end = at + panel->counts[BYTE_QUADS_TWOS]; at < end; at += 2)
+        add_twos(x + 4 * at[0], x + 4 * at[1], length, w + QUAD * at[0], w + QUAD * at[1], rows,
+                 sums);
+    at = add_kind(&all, BYTE_QUADS_ONES, at, rows, sums);
+    at = add_kind(&all, BYTE_QUADS_TURNED, at, rows, sums);
+    copy_sums(sums, rows, in_memory);
+    if (rows < ROWS)
+        (void)add_kind(&all, BYTE_QUADS_WIDE, at, rows, in_memory);
+    else if (panel->counts[BYTE_QUADS_WIDE] > 0)
+        add_wide_tile(&all, at, in_memory);
+    end_rows(j, in_memory, row, rows, k, count);
+}
+
+void byte_sums_quads_v3(const byte_sums_job *j, int64_t first, int64_t end) {
+    for (int64_t k = first; k < end; k += COLUMNS) {
+        const byte_quads_panel *panel =
+            (const void *)((const char *)j->packed + k / COLUMNS * byte_quads_bytes(j->quads));
+        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
+        int64_t row = 0;
+        for (; row + ROWS <= j->count; row += ROWS) add_quads(j, panel, row, ROWS, k, count);
+        for (; row < j->count; row++) add_quads(j, panel, row, 1, k, count);
+    }
+}
+
+/* ---- the order of quads ---- */
+
+/* Sums of pairs of a quad's weights, of the positive and of the negative ones. */
+typedef struct reach {
+    __m256i above[2], below[2];
+} reach;
+
+static reach reach_of(const int8_t *w) {
+    const __m256i ones = _mm256_set1_epi8(1), zero = _mm256_setzero_si256();
+    reach r;
+    for (int h = 0; h < 2; h++) {
+        const __m256i v = words_at(w + h * HALF);
+        r.above[h] = _mm256_maddubs_epi16(ones, _mm256_max_epi8(v, zero));
+        r.below[h] = _mm256_maddubs_epi16(ones, _mm256_min_epi8(v, zero));
+    }
+    return r;
+}
+
+static reach both(const reach *a, const reach *b) {
+    reach r;
+    for (int h = 0; h < 2; h++) {
+        r.above[h] = _mm256_add_epi16(a->above[h], b->above[h]);
+        r.below[h] = _mm256_add_epi16(a->below[h], b->below[h]);
+    }
+    return r;
+}
+
+/* Whether products by any u8 stay within 16 bits: 255 * 128 = 32640. */
+static int is_safe(const reach *r) {
+    const __m256i most = _mm256_set1_epi16(128), least = _mm256_set1_epi16(-128);
+    __m256i out = _mm256_setzero_si256();
+    for (int h = 0; h < 2; h++) {
+        out = _mm256_or_si256(out, _mm256_cmpgt_epi16(r->above[h], most));
+        out = _mm256_or_si256(out, _mm256_cmpgt_epi16(least, r->below[h]));
+    }
+    return _mm256_testz_si256(out, out);
+}
+
+/* A quad's weights turned and flipped; whether they can be so. */
+static int go_that_way(const int8_t *w, uint32_t way, int8_t *to) {
+    const __m256i flips = words_at(flips_of(way)), least = _mm256_set1_epi8(-128);
+    __m256i none = _mm256_setzero_si256();
+    for (int h = 0; h < 2; h++) {
+        const __m256i v = _mm256_shuffle_epi8(words_at(w + h * HALF), words_at(turns_of(way)));
+        none = _mm256_or_si256(none, _mm256_and_si256(_mm256_cmpeq_epi8(v, least), flips));
+        _mm256_storeu_si256((__m256i *)(void *)(to + h * HALF),
+                            _mm256_sub_epi8(_mm256_xor_si256(v, flips), flips)); /* -v */
+    }
+    return _mm256_testz_si256(none, none);
+}
+
+enum { NO_WAY = FLIPS * TURNS };
+
+static int kind_of(uint32_t way) {
+    return way == 0 ? BYTE_QUADS_ONES : way < NO_WAY ? BYTE_QUADS_TURNED : BYTE_QUADS_WIDE;
+}
+
+/* The first way in which a quad's weights are safe; they go it. */
+static uint32_t find_way(int8_t *w) {
+    int8_t there[QUAD];
+    for (uint32_t way = 0; way < NO_WAY; way++) {
+        if (!go_that_way(w, way, there)) continue;
+        const reach its = reach_of(there);
+        if (!is_safe(&its)) continue;
+        memcpy(w, there, QUAD);
+        return way;
+    }
+    return NO_WAY;
+}
+
+static void swap(int32_t *a, int32_t *b) {
+    const int32_t was = *a;
+    *a = *b;
+    *b = was;
+}
+
+/* Puts those of so many quads, safe ones, that are so by twos before the others: how many. */
+static int32_t pair_up(const int8_t *w, int32_t *order, int64_t end) {
+    enum { LOOKS = 8 };
+    int64_t at = 0;
+    while (at < end) {
+        const reach own = reach_of(w + QUAD * order[at]);
+        int64_t other = at + 1;
+        for (; other < end && other <= at + LOOKS; other++) {
+            const reach its = reach_of(w + QUAD * order[other]), sum = both(&own, &its);
+            if (is_safe(&sum)) break;
+        }
+        if (other < end && other <= at + LOOKS) {
+            swap(&order[at + 1], &order[other]);
+            at += 2;
+        } else {
+            swap(&order[at], &order[--end]);
+        }
+    }
+    return (int32_t)at;
+}
+
+static void sum_up(const int8_t *w, int64_t quads, __m256i sums[2]) {
+    const __m256i ones = _mm256_set1_epi8(1);
+    for (int h = 0; h < 2; h++) {
+        sums[h] = _mm256_setzero_si256();
+        for (int64_t q = 0; q < quads; q++)
+            sums[h] = added(sums[h], _mm256_maddubs_epi16(ones, words_at(w + QUAD * q + h * HALF)));
+    }
+}
+
+void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads) {
+    int8_t *w = (int8_t *)panel + byte_quads_before(quads);
+    int32_t *order = panel->order;
+    __m256i sums[2], other[2];
+    sum_up(w, quads, sums);
+    for (int64_t q = 0; q < quads; q++) order[q] = (int32_t)(find_way(w + QUAD * q) << WAY | q);
+    sum_up(w, quads, other);
+    for (int h = 0; h < 2; h++) /* those that are flipped were taken off twice */
+        other[h] = _mm256_mullo_epi32(_mm256_srai_epi32(_mm256_sub_epi32(sums[h], other[h]), 1),
+                                      _mm256_set1_epi32(255));
+    memcpy(panel->sums, sums, sizeof sums);
+    memcpy(panel->start, other, sizeof other);
+    memset(panel->counts, 0, sizeof panel->counts);
+    int64_t at = 0;
+    for (int kind = BYTE_QUADS_ONES; kind < BYTE_QUADS_KINDS; kind++) {
+        for (int64_t q = at; q < quads; q++) {
+            if (kind_of((uint32_t)order[q] >> WAY) != kind) continue;
+            swap(&order[at++], &order[q]);
+            panel->counts[kind]++;
+        }
+    }
+    panel->counts[BYTE_QUADS_TWOS] = pair_up(w, order, panel->counts[BYTE_QUADS_ONES]);
+    panel->counts[BYTE_QUADS_ONES] -= panel->counts[BYTE_QUADS_TWOS];
 }
 
 /* ---- sums by channel ---- */
@@ -235,7 +508,7 @@ void byte_sums_by_channel_v3(const byte_sums_job *j, int64_t first, int64_t end)
             const int rows = j->count - row < ROWS ? (int)(j->count - row) : ROWS;
             __m256i sums[ROWS][2];
             for (int r = 0; r < rows; r++)
-                add_channels(j, j->rows + (row + r) * length + k, packed, sums[r]);
+                add_channels(j, (const int16_t *)j->rows + (row + r) * length + k, packed, sums[r]);
             end_rows(j, sums, row, rows, k, count);
         }
     }

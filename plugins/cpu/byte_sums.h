@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of products of bytes with AVX2: pairs of 16 bits, which are multiplied and added exactly.
+ * Sums of products of bytes with AVX2, exact ones: of bytes by bytes where two products, or four,
+ * fit 16 bits whatever the inputs are, and of pairs of 16 bits elsewhere.
  */
 #ifndef DHOW_PLUGINS_CPU_BYTE_SUMS_H_
 #define DHOW_PLUGINS_CPU_BYTE_SUMS_H_
@@ -10,15 +11,17 @@
 /* Results whose weights lie beside each other, and rows that are computed at once. */
 enum { BYTE_SUMS_COLUMNS = 16, BYTE_SUMS_ROWS = 6 };
 
-/* y[r][k] of sums[r][k], which are those of rows[r][2 pairs] by the packed weights of k; see
+/* y[r][k] of sums[r][k], which are those of rows[r][terms] by the packed weights of k; see
  * dhow_conv_desc for what is made of the sums. Elements of y and of the residual lie `stride`
  * apart from row to row. */
 typedef struct byte_sums_job {
-    int64_t count, pairs;
+    int64_t count;
+    int64_t pairs;    /* i16 rows: of terms of a row, which has 2 pairs */
+    int64_t quads;    /* u8 rows: fours of terms of a row, which has 4 quads */
     int64_t channels; /* by channel alone */
-    const int16_t *rows;
-    const void *packed; /* i16, or i8 where `narrow` */
-    int narrow;
+    const void *rows; /* i16, or u8 of which `zero` is taken off */
+    const void *packed;
+    int32_t zero;
     int32_t dst_dtype, residual_dtype;
     char *y;
     const char *residual; /* NULL: none */
@@ -29,9 +32,12 @@ typedef struct byte_sums_job {
     const dhow_conv_tail *tail;
 } byte_sums_job;
 
-/* Weights of 8 bits are half of what has to be read. Results first .. end-1, of which `first` is a
- * multiple of BYTE_SUMS_COLUMNS. */
+/* Of i16 rows by i16 weights. Results first .. end-1, of which `first` is a multiple of
+ * BYTE_SUMS_COLUMNS. */
 void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
+
+/* Of u8 rows by panels of i8 weights. */
+void byte_sums_quads_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
 /* The same where a result k is the sum of rows[r][2 pairs][channels] at [..][k], by i16 that are
  * packed for it; rows are followed by BYTE_SUMS_COLUMNS numbers that may be read. */
@@ -49,5 +55,41 @@ void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t co
 static inline int64_t byte_sums_packed(int64_t results, int64_t pairs) {
     return (results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS * 2 * pairs;
 }
+
+/* ---- panels of quads ---- */
+
+/* How a quad (of all results of a panel) is added up: the sums of products that stay within 16 bits
+ * for any u8. */
+enum {
+    BYTE_QUADS_TWOS,   /* of two quads: terms 0 and 1 of both, 2 and 3 of both */
+    BYTE_QUADS_ONES,   /* terms 0 and 1, 2 and 3 */
+    BYTE_QUADS_TURNED, /* others beside each other, or 255 - x and -w in place of x and w */
+    BYTE_QUADS_WIDE,   /* none: as 16 bits */
+    BYTE_QUADS_KINDS
+};
+
+/* Before a panel's weights, which lie [quad][result][4], flipped and turned as their quad is. */
+typedef struct byte_quads_panel {
+    int32_t sums[BYTE_SUMS_COLUMNS];   /* of a result's weights */
+    int32_t start[BYTE_SUMS_COLUMNS];  /* 255 w of those that are flipped */
+    int32_t counts[BYTE_SUMS_COLUMNS]; /* quads of each kind; the rest is unused */
+    int32_t order[]; /* the quads, by kind; from bit BYTE_QUADS_WAY on how they are flipped and
+                        turned */
+} byte_quads_panel;
+
+enum { BYTE_QUADS_WAY = 24 };
+
+/* Bytes of a panel before its weights, a multiple of 64. */
+static inline int64_t byte_quads_before(int64_t quads) {
+    return (int64_t)sizeof(byte_quads_panel) + (quads + 15) / 16 * 64;
+}
+
+/* Bytes of a panel. */
+static inline int64_t byte_quads_bytes(int64_t quads) {
+    return byte_quads_before(quads) + quads * 4 * BYTE_SUMS_COLUMNS;
+}
+
+/* Makes all the rest of a panel whose weights lie in it as they are. */
+void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads);
 
 #endif

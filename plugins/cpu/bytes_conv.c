@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of quantised images on processors with AVX2 and without VNNI: what a window sees of
- * an image is written in a row, as 16 bits less the zero point, and multiplied by packed weights.
+ * an image is written in a row, as u8 or as 16 bits less the zero point, and multiplied by packed
+ * weights.
  */
 #include <omp.h>
 #include <string.h>
@@ -17,17 +18,17 @@ typedef struct bytes_plan {
     int is_whole;   /* rows are the pixels of the image, as they lie */
     int64_t groups;
     int64_t inputs, results; /* of a group */
-    int64_t pairs, length;   /* of a row, and its numbers */
-    int64_t packed;          /* of a group */
-    int narrow;              /* packed as i8, else as i16 */
+    int by_quads;            /* u8 by i8, else i16 by i16 */
+    int64_t terms, length;   /* of a row: a multiple of its pairs or quads, and its bytes */
+    int64_t packed;          /* of a group, in bytes */
     int64_t width, pixels;   /* of the result: of a row, and of all images */
     int64_t block;           /* pixels that are written as rows at once */
-    int64_t room;            /* what a thread needs for them, as int16_t */
+    int64_t room;            /* what a thread needs for them, in bytes */
     onednn_work work;        /* without primitives */
 } bytes_plan;
 
-/* Of a packed weight. */
-static int64_t weight_bytes(const bytes_plan *p) { return p->narrow ? 1 : 2; }
+/* Of a number of a row. */
+static int64_t size_of(const bytes_plan *p) { return p->by_quads ? 1 : 2; }
 
 /* ---- plans ---- */
 
@@ -65,12 +66,21 @@ static int fits(const dhow_conv_desc *d) {
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
 }
 
-/* Rows of pixels that stay in the second cache beside a panel. */
+/* Rows of so many bytes that stay in the second cache beside a panel. */
 static int64_t block_of(int64_t length) {
-    enum { ROOM = 1 << 16 /* of 16 bits */, MOST = 32 };
+    enum { ROOM = 1 << 17, MOST = 32 };
     const int64_t tiles = ROOM / (length * BYTE_SUMS_ROWS);
     return BYTE_SUMS_ROWS * (tiles < 1 ? 1 : tiles > MOST ? MOST : tiles);
 }
+
+/* Zeros of rows of u8 are bytes, too. */
+static int is_by_quads(const dhow_conv_desc *d) {
+    const int32_t least = d->dtype == DHOW_I8 ? -128 : 0;
+    return d->weight_dtype == DHOW_I8 && !is_by_channel(d) && d->src_zero >= least &&
+           d->src_zero <= least + 255;
+}
+
+static int64_t round_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
 static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
                                dhow_conv_plan_info *out_info, dhow_error *err) {
@@ -89,22 +99,26 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
     plan->groups = plan->by_channel ? 1 : d->groups;
     plan->inputs = d->c / plan->groups;
     plan->results = d->k / plan->groups;
-    plan->pairs = ((plan->by_channel ? 1 : plan->inputs) * d->kh * d->kw + 1) / 2;
-    plan->length = 2 * plan->pairs * (plan->by_channel ? d->c : 1);
-    plan->packed = byte_sums_packed(plan->results, plan->pairs);
-    plan->narrow = d->weight_dtype == DHOW_I8 && !plan->by_channel;
+    plan->by_quads = is_by_quads(d);
+    plan->terms =
+        round_up((plan->by_channel ? 1 : plan->inputs) * d->kh * d->kw, plan->by_quads ? 4 : 2);
+    plan->length = plan->terms * (plan->by_channel ? d->c : 1) * size_of(plan);
+    plan->packed = plan->by_quads ? round_up(plan->results, BYTE_SUMS_COLUMNS) / BYTE_SUMS_COLUMNS *
+                                        byte_quads_bytes(plan->terms / 4)
+                                  : byte_sums_packed(plan->results, plan->terms / 2) * 2;
     plan->width = onednn_extent(d, 1);
     plan->pixels = d->n * onednn_extent(d, 0) * plan->width;
     plan->block = block_of(plan->length);
-    plan->is_whole = plan->length == d->c && plan->pixels == d->n * d->h * d->w && !has_padding(d);
-    plan->room = plan->block * plan->length + BYTE_SUMS_COLUMNS;
+    plan->is_whole = plan->length == d->c * size_of(plan) && plan->pixels == d->n * d->h * d->w &&
+                     !has_padding(d);
+    plan->room = plan->block * plan->length + BYTE_SUMS_COLUMNS * size_of(plan);
     onednn_work_init(&plan->work, device, onednn_products(d));
     *out_info = (dhow_conv_plan_info){
         .struct_size = out_info->struct_size,
         .src_layout = DHOW_LAYOUT_NHWC,
         .dst_layout = DHOW_LAYOUT_NHWC,
-        .workspace_bytes = (uint64_t)(plan->room * device->team.threads) * sizeof(int16_t),
-        .packed_bytes = (uint64_t)(plan->groups * plan->packed * weight_bytes(plan)),
+        .workspace_bytes = (uint64_t)(plan->room * device->team.threads),
+        .packed_bytes = (uint64_t)(plan->groups * plan->packed),
         .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c),
         .dst_bytes = (uint64_t)(plan->pixels * d->k) * (onednn_is_byte(d->dst_dtype) ? 1 : 4)};
     *out_plan = plan;
@@ -119,22 +133,32 @@ static int16_t weight_at(const bytes_plan *p, const void *weight, int64_t i) {
                                            : ((const int16_t *)weight)[i];
 }
 
-static void pack_weight(const bytes_plan *p, void *packed, int64_t i, int16_t value) {
-    if (p->narrow)
-        ((int8_t *)packed)[i] = (int8_t)value;
-    else
-        ((int16_t *)packed)[i] = value;
+static byte_quads_panel *panel_of(const bytes_plan *p, void *packed, int64_t k) {
+    const int64_t panel = k % p->results / BYTE_SUMS_COLUMNS;
+    return (void *)((char *)packed + k / p->results * p->packed +
+                    panel * byte_quads_bytes(p->terms / 4));
 }
 
-/* The weights of a result from the first on, whose channels lie `apart`, to those from `to` on; a
- * row has those of a window's first pixel first. */
+/* The weights of a result from the first on, whose channels lie `apart`; a row has those of a
+ * window's first pixel first. */
 static void pack_result(const bytes_plan *p, const void *weight, int64_t first, int64_t apart,
-                        void *packed, int64_t to) {
+                        void *packed, int64_t k) {
+    const int64_t own = k % p->results, column = own % BYTE_SUMS_COLUMNS,
+                  unit = p->by_quads ? 4 : 2;
+    int8_t *bytes = (int8_t *)panel_of(p, packed, k) + byte_quads_before(p->terms / 4) + column * 4;
+    int16_t *words = (int16_t *)(void *)((char *)packed + k / p->results * p->packed) +
+                     (own - column) * p->terms + column * 2;
+    int64_t at = 0, in = 0; /* a unit of all results, and in it */
     for (int64_t tap = 0; tap < p->desc.kh * p->desc.kw; tap++) {
         for (int64_t c = 0; c < p->inputs; c++) {
-            const int64_t at = tap * p->inputs + c;
-            pack_weight(p, packed, to + at / 2 * 2 * BYTE_SUMS_COLUMNS + at % 2,
-                        weight_at(p, weight, first + c * apart + tap));
+            const int16_t value = weight_at(p, weight, first + c * apart + tap);
+            if (p->by_quads)
+                bytes[at + in] = (int8_t)value;
+            else
+                words[at + in] = value;
+            if (++in < unit) continue;
+            in = 0;
+            at += unit * BYTE_SUMS_COLUMNS;
         }
     }
 }
@@ -142,21 +166,21 @@ static void pack_result(const bytes_plan *p, const void *weight, int64_t first, 
 /* Results lie `next` apart. */
 static void pack_all(const bytes_plan *p, const void *weight, int64_t next, int64_t apart,
                      void *packed) {
-    memset(packed, 0, (size_t)(p->groups * p->packed * weight_bytes(p)));
-    for (int64_t k = 0; k < p->desc.k; k++) {
-        const int64_t own = k % p->results, panel = own / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS;
-        pack_result(p, weight, k * next, apart, packed,
-                    k / p->results * p->packed + panel * 2 * p->pairs + (own - panel) * 2);
-    }
+    memset(packed, 0, (size_t)(p->groups * p->packed));
+    for (int64_t k = 0; k < p->desc.k; k++) pack_result(p, weight, k * next, apart, packed, k);
+    if (!p->by_quads) return;
+    for (int64_t k = 0; k < p->desc.k; k++)
+        if (k % p->results % BYTE_SUMS_COLUMNS == 0)
+            byte_quads_order_v3(panel_of(p, packed, k), p->terms / 4);
 }
 
 static void pack_channels(const bytes_plan *p, const void *weight, int16_t *packed) {
     const int64_t taps = p->desc.kh * p->desc.kw;
-    memset(packed, 0, (size_t)p->packed * sizeof *packed);
+    memset(packed, 0, (size_t)p->packed);
     for (int64_t k = 0; k < p->results; k++) {
         const int64_t own = k % BYTE_SUMS_COLUMNS;
         for (int64_t tap = 0; tap < taps; tap++)
-            packed[(k - own) * 2 * p->pairs + byte_sums_place(own, tap)] =
+            packed[(k - own) * p->terms + byte_sums_place(own, tap)] =
                 weight_at(p, weight, k * taps + tap);
     }
 }
@@ -183,11 +207,25 @@ void cpu_bytes_pack_columns(const void *plan, const void *b, void *packed) {
 
 typedef struct bytes_run {
     const uint8_t *x;
-    int32_t zero;
     byte_sums_job job; /* of all pixels and channels */
 } bytes_run;
 
-static void fill_zeros(int16_t *to, int64_t count) { memset(to, 0, (size_t)count * sizeof *to); }
+/* What pads the image, so many numbers of it. */
+static void fill_zeros(const bytes_plan *p, const bytes_run *r, int64_t count, char *to) {
+    memset(to, p->by_quads ? r->job.zero : 0, (size_t)(count * size_of(p)));
+}
+
+/* So many bytes of the image as numbers of a row. */
+static void write_numbers(const bytes_plan *p, const bytes_run *r, const uint8_t *from,
+                          int64_t count, char *to) {
+    if (!p->by_quads) {
+        widen_bytes_v3(from, p->desc.dtype == DHOW_I8, r->job.zero, count, (int16_t *)(void *)to);
+    } else if (p->desc.dtype == DHOW_U8) {
+        memcpy(to, from, (size_t)count);
+    } else {
+        for (int64_t i = 0; i < count; i++) to[i] = (char)(from[i] ^ 0x80);
+    }
+}
 
 /* How many of so many places from x on are in a row of `width`. */
 static int64_t overlap(int64_t x, int64_t count, int64_t width) {
@@ -201,39 +239,39 @@ typedef struct place {
 
 /* What the window of a pixel sees of a group's channels, from `first` on. */
 static void write_row(const bytes_plan *p, const bytes_run *r, const place *at, int64_t first,
-                      int16_t *to) {
+                      char *to) {
     const dhow_conv_desc *d = &p->desc;
     const int64_t top = at->row * d->stride[0] - d->pad[0],
                   left = at->column * d->stride[1] - d->pad[1];
     /* Pixels of all channels beside each other are read at once. */
     const int64_t together = p->groups == 1 && d->dilation[1] == 1 ? d->kw : 1;
-    int16_t *const end = to + p->length;
+    const int64_t pixel = p->inputs * size_of(p);
+    char *const end = to + p->length;
     for (int64_t i = 0; i < d->kh; i++) {
         const int64_t y = top + i * d->dilation[0];
-        for (int64_t k = 0; k < d->kw; k += together, to += together * p->inputs) {
+        for (int64_t k = 0; k < d->kw; k += together, to += together * pixel) {
             const int64_t x = left + k * d->dilation[1],
                           there = y < 0 || y >= d->h ? 0 : overlap(x, together, d->w),
-                          before = there > 0 && x < 0 ? -x : 0;
-            if (before > 0) fill_zeros(to, before * p->inputs);
+                          before = there > 0 && x < 0 ? -x : 0, after = before + there;
+            if (before > 0) fill_zeros(p, r, before * p->inputs, to);
             if (there > 0)
-                widen_bytes_v3(r->x + ((at->image * d->h + y) * d->w + x + before) * d->c + first,
-                               d->dtype == DHOW_I8, r->zero, there * p->inputs,
-                               to + before * p->inputs);
-            if (before + there < together)
-                fill_zeros(to + (before + there) * p->inputs,
-                           (together - before - there) * p->inputs);
+                write_numbers(p, r,
+                              r->x + ((at->image * d->h + y) * d->w + x + before) * d->c + first,
+                              there * p->inputs, to + before * pixel);
+            if (after < together)
+                fill_zeros(p, r, (together - after) * p->inputs, to + after * pixel);
         }
     }
-    if (to < end) fill_zeros(to, end - to); /* what fills the last pair */
+    if (to < end) memset(to, 0, (size_t)(end - to)); /* what fills the last pair or quad */
 }
 
 static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t count,
-                       int64_t first, int16_t *to) {
+                       int64_t first, char *to) {
     const dhow_conv_desc *d = &p->desc;
     const int64_t height = p->pixels / d->n / p->width;
     place at = {pixel / p->width / height, pixel / p->width % height, pixel % p->width};
     if (p->is_whole) {
-        widen_bytes_v3(r->x + pixel * d->c, d->dtype == DHOW_I8, r->zero, count * d->c, to);
+        write_numbers(p, r, r->x + pixel * d->c, count * d->c, to);
         return;
     }
     for (int64_t i = 0; i < count; i++, to += p->length) {
@@ -248,20 +286,26 @@ static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, i
 
 /* Some pixels of some results of a group. */
 static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int64_t pixel,
-                     int64_t first, int64_t end, int16_t *rows) {
+                     int64_t first, int64_t end, char *rows) {
     const int64_t size = onednn_is_byte(p->desc.dst_dtype) ? 1 : 4,
                   added = onednn_is_byte(p->desc.residual_dtype) ? 1 : 4,
                   at = pixel * p->desc.k + group * p->results;
     byte_sums_job job = r->job;
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
-    write_rows(p, r, pixel, job.count, group * p->inputs, rows);
     job.rows = rows;
-    job.packed = (const char *)job.packed + group * p->packed * weight_bytes(p);
+    if (p->by_quads && p->is_whole && p->desc.dtype == DHOW_U8) {
+        job.rows = r->x + pixel * p->desc.c;
+    } else {
+        write_rows(p, r, pixel, job.count, group * p->inputs, rows);
+    }
+    job.packed = (const char *)job.packed + group * p->packed;
     job.y += at * size;
     if (job.residual) job.residual += at * added;
     if (job.bias) job.bias += group * p->results;
     if (p->by_channel) {
         byte_sums_by_channel_v3(&job, first, end);
+    } else if (p->by_quads) {
+        byte_sums_quads_v3(&job, first, end);
     } else {
         byte_sums_v3(&job, first, end);
     }
@@ -277,14 +321,15 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
                               dhow_buffer workspace, dhow_error *err) {
     bytes_plan *p = handle;
     const dhow_conv_desc *d = &p->desc;
-    int16_t *rooms = onednn_address(workspace);
+    char *rooms = onednn_address(workspace);
+    const int32_t zero = zero_of(d, bias, residual);
     const bytes_run r = {
         .x = onednn_address(x),
-        .zero = zero_of(d, bias, residual),
-        .job = {.pairs = p->pairs,
+        .job = {.pairs = p->terms / 2,
+                .quads = p->terms / 4,
                 .channels = d->c,
                 .packed = onednn_address(weight),
-                .narrow = p->narrow,
+                .zero = p->by_quads && d->dtype == DHOW_I8 ? zero + 128 : zero,
                 .dst_dtype = d->dst_dtype,
                 .residual_dtype = d->residual_dtype,
                 .y = onednn_address(y),
@@ -312,8 +357,7 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
 }
 
 static uint64_t bytes_packed_form(void *plan) {
-    (void)plan;
-    return BYTES_FORM;
+    return ((const bytes_plan *)plan)->by_quads ? BYTES_FORM : BYTES_OF_WORDS_FORM;
 }
 
 /* The rows of a are pixels. */

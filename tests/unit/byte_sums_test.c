@@ -12,7 +12,6 @@
 enum { ROWS = 13, RESULTS = 37, TERMS = 41, PAIRS = (TERMS + 1) / 2, STRIDE = RESULTS + 3 };
 
 static int16_t g_rows[ROWS * 2 * PAIRS], g_packed[RESULTS * 2 * PAIRS + 16 * 2 * PAIRS];
-static int8_t g_narrow[sizeof g_packed / sizeof *g_packed];
 static float g_bias[3 * RESULTS], g_added[ROWS * STRIDE];
 static unsigned char g_bytes[ROWS * STRIDE];
 static int32_t g_sums[ROWS][RESULTS];
@@ -91,10 +90,6 @@ static void expect_values(const byte_sums_job *j, const char *what) {
     }
 }
 
-static void pack_narrow(void) {
-    for (size_t i = 0; i < sizeof g_narrow; i++) g_narrow[i] = (int8_t)g_packed[i];
-}
-
 static void run(byte_sums_job *j, void *y, size_t bytes) {
     memset(y, 0x55, bytes);
     j->y = y;
@@ -116,22 +111,80 @@ static byte_sums_job job_to(int32_t dtype) {
 static void set_up(void) {
     if (!__builtin_cpu_supports("avx2")) cr_skip_test("this processor has no AVX2");
     draw_all();
-    pack_narrow();
 }
 TestSuite(byte_sums, .init = set_up, .timeout = 60);
 
+static void expect_sums(int32_t y[ROWS * STRIDE], const char *what) {
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < RESULTS; k++)
+            cr_assert_eq(y[r * STRIDE + k], g_sums[r][k], "%s, [%d][%d]: %d, not %d", what, r, k,
+                         y[r * STRIDE + k], g_sums[r][k]);
+}
+
 Test(byte_sums, sums_are_exact) {
     static int32_t y[ROWS * STRIDE];
-    for (int narrow = 0; narrow < 2; narrow++) {
-        byte_sums_job j = job_to(DHOW_I32);
-        if (narrow) j.packed = g_narrow;
-        j.narrow = narrow;
-        run(&j, y, sizeof y);
-        for (int r = 0; r < ROWS; r++)
-            for (int k = 0; k < RESULTS; k++)
-                cr_assert_eq(y[r * STRIDE + k], g_sums[r][k], "narrow: %d, [%d][%d]: %d, not %d",
-                             narrow, r, k, y[r * STRIDE + k], g_sums[r][k]);
+    byte_sums_job j = job_to(DHOW_I32);
+    run(&j, y, sizeof y);
+    expect_sums(y, "pairs");
+}
+
+/* ---- quads ---- */
+
+enum { QUADS = (TERMS + 3) / 4, PANELS = (RESULTS + 15) / 16 };
+
+static uint8_t g_x[ROWS * 4 * QUADS];
+static _Alignas(64) char g_panels[PANELS * 4096];
+
+static byte_quads_panel *panel_of(int p) {
+    cr_assert_leq(byte_quads_bytes(QUADS), 4096);
+    return (void *)(g_panels + p * byte_quads_bytes(QUADS));
+}
+
+/* Weights of up to `width`, -128 among the widest, by values of which many are the largest; adds up
+ * how many quads are of each kind. */
+static void draw_quads(int width, int zero, uint32_t *state, int kinds[BYTE_QUADS_KINDS]) {
+    memset(g_panels, 0, sizeof g_panels);
+    memset(g_sums, 0, sizeof g_sums);
+    for (int i = 0; i < ROWS * 4 * QUADS; i++)
+        g_x[i] = (uint8_t)(draw(state) % 2 == 0 ? 255 : draw(state) % 256);
+    for (int k = 0; k < RESULTS; k++) {
+        int8_t *to = (int8_t *)panel_of(k / 16) + byte_quads_before(QUADS);
+        for (int i = 0; i < TERMS; i++) {
+            const int drawn = (int)(draw(state) % (2 * (uint32_t)width + 1)) - width,
+                      w = width == 127 && draw(state) % 8 == 0 ? -128 : drawn;
+            to[(i / 4 * 16 + k % 16) * 4 + i % 4] = (int8_t)w;
+            for (int r = 0; r < ROWS; r++) g_sums[r][k] += (g_x[r * 4 * QUADS + i] - zero) * w;
+        }
     }
+    for (int p = 0; p < PANELS; p++) {
+        byte_quads_order_v3(panel_of(p), QUADS);
+        for (int kind = 0; kind < BYTE_QUADS_KINDS; kind++)
+            kinds[kind] += panel_of(p)->counts[kind];
+    }
+}
+
+/* Of each kind there are some. */
+Test(byte_sums, sums_of_quads_are_exact) {
+    static const int widths[] = {20, 30, 45, 64, 70, 80, 90, 127}, zeros[] = {0, 3, 255};
+    static int32_t y[ROWS * STRIDE];
+    int kinds[BYTE_QUADS_KINDS] = {0};
+    uint32_t state = 11;
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        for (size_t z = 0; z < sizeof zeros / sizeof *zeros; z++) {
+            byte_sums_job j = job_to(DHOW_I32);
+            draw_quads(widths[w], zeros[z], &state, kinds);
+            j.quads = QUADS;
+            j.rows = g_x;
+            j.packed = g_panels;
+            j.zero = zeros[z];
+            memset(y, 0x55, sizeof y);
+            j.y = (char *)y;
+            byte_sums_quads_v3(&j, 16, RESULTS);
+            byte_sums_quads_v3(&j, 0, 16);
+            expect_sums(y, "quads");
+        }
+    }
+    for (int kind = 0; kind < BYTE_QUADS_KINDS; kind++) cr_assert_gt(kinds[kind], 0, "%d", kind);
 }
 
 /* Of rows [places][channels], in an odd number of places. */
