@@ -484,12 +484,27 @@ void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads) {
 
 /* ---- sums by channel ---- */
 
-/* Two windows' places at once, whose products of a channel lie beside each other. */
-INLINE void add_channels(const byte_sums_job *j, const int16_t *x, const int16_t *packed,
+/* 16 bytes, or so many, as 16 bits. */
+INLINE __m256i widened(const uint8_t *from, const int is_signed, const int64_t count) {
+    __m128i bytes;
+    if (count < COLUMNS) {
+        uint8_t some[COLUMNS] = {0};
+        memcpy(some, from, (size_t)count);
+        memcpy(&bytes, some, sizeof bytes);
+    } else {
+        memcpy(&bytes, from, sizeof bytes);
+    }
+    return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+}
+
+/* Two places at once, whose products of a channel lie beside each other. */
+INLINE void add_channels(const uint8_t *const *x, int64_t k, const int16_t *packed, int64_t pairs,
+                         const int is_signed, const int64_t count, const __m256i start[2],
                          __m256i sums[2]) {
-    __m256i low = _mm256_setzero_si256(), high = low;
-    for (int64_t p = 0; p < j->pairs; p++, packed += 2 * COLUMNS, x += 2 * j->channels) {
-        const __m256i a = words_at(x), b = words_at(x + j->channels);
+    __m256i low = start[0], high = start[1];
+    for (int64_t p = 0; p < pairs; p++, packed += 2 * COLUMNS, x += 2) {
+        const __m256i a = widened(x[0] + k, is_signed, count),
+                      b = widened(x[1] + k, is_signed, count);
         low =
             _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), words_at(packed)));
         high = _mm256_add_epi32(
@@ -499,17 +514,35 @@ INLINE void add_channels(const byte_sums_job *j, const int16_t *x, const int16_t
     sums[1] = _mm256_permute2x128_si256(low, high, 0x31);
 }
 
+INLINE void add_panel_by_channel(const byte_sums_job *j, int64_t k, const int is_signed,
+                                 const int64_t count) {
+    const int16_t *packed = (const int16_t *)j->packed + k * 2 * j->pairs;
+    const uint8_t *const *x = j->rows;
+    __m256i start[2];
+    for (int h = 0; h < 2; h++) {
+        start[h] = _mm256_setzero_si256();
+        for (int64_t p = 0; p < j->pairs; p++)
+            start[h] = _mm256_sub_epi32(start[h],
+                                        _mm256_madd_epi16(words_at(packed + (2 * p + h) * COLUMNS),
+                                                          _mm256_set1_epi16((int16_t)j->zero)));
+    }
+    for (int64_t row = 0; row < j->count; row += ROWS) {
+        const int rows = j->count - row < ROWS ? (int)(j->count - row) : ROWS;
+        __m256i sums[ROWS][2];
+        for (int r = 0; r < rows; r++)
+            add_channels(x + (row + r) * 2 * j->pairs, k, packed, j->pairs, is_signed, count, start,
+                         sums[r]);
+        end_rows(j, sums, row, rows, k, count);
+    }
+}
+
 void byte_sums_by_channel_v3(const byte_sums_job *j, int64_t first, int64_t end) {
-    const int64_t length = 2 * j->pairs * j->channels;
     for (int64_t k = first; k < end; k += COLUMNS) {
-        const int16_t *packed = (const int16_t *)j->packed + k * 2 * j->pairs;
-        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
-        for (int64_t row = 0; row < j->count; row += ROWS) {
-            const int rows = j->count - row < ROWS ? (int)(j->count - row) : ROWS;
-            __m256i sums[ROWS][2];
-            for (int r = 0; r < rows; r++)
-                add_channels(j, (const int16_t *)j->rows + (row + r) * length + k, packed, sums[r]);
-            end_rows(j, sums, row, rows, k, count);
-        }
+        if (end - k < COLUMNS)
+            add_panel_by_channel(j, k, j->is_signed, end - k);
+        else if (j->is_signed)
+            add_panel_by_channel(j, k, 1, COLUMNS);
+        else
+            add_panel_by_channel(j, k, 0, COLUMNS);
     }
 }

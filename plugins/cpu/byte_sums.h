@@ -16,12 +16,11 @@ enum { BYTE_SUMS_COLUMNS = 16, BYTE_SUMS_ROWS = 6 };
  * apart from row to row. */
 typedef struct byte_sums_job {
     int64_t count;
-    int64_t pairs;    /* i16 rows: of terms of a row, which has 2 pairs */
-    int64_t quads;    /* u8 rows: fours of terms of a row, which has 4 quads */
-    int64_t channels; /* by channel alone */
-    const void *rows; /* i16, or u8 of which `zero` is taken off */
+    int64_t pairs, quads; /* of terms of a row: it has 2 pairs or 4 quads of them */
+    const void *rows;
     const void *packed;
-    int32_t zero;
+    int32_t zero;  /* taken off bytes */
+    int is_signed; /* bytes by channel */
     int32_t dst_dtype, residual_dtype;
     char *y;
     const char *residual; /* NULL: none */
@@ -39,8 +38,8 @@ void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
 /* Of u8 rows by panels of i8 weights. */
 void byte_sums_quads_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
-/* The same where a result k is the sum of rows[r][2 pairs][channels] at [..][k], by i16 that are
- * packed for it; rows are followed by BYTE_SUMS_COLUMNS numbers that may be read. */
+/* The same where a result k is the sum of rows[r][2 pairs][k], which are pointers to u8 or i8 by
+ * channel, times i16 that are packed for it. */
 void byte_sums_by_channel_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
 /* Where the weight of channel k of a panel and place `tap` lies in the packed panel. */

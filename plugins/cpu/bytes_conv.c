@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of quantised images on processors with AVX2 and without VNNI: what a window sees of
- * an image is written in a row, as u8 or as 16 bits less the zero point, and multiplied by packed
- * weights.
+ * an image is written in a row, as u8, as 16 bits less the zero point, or as pointers where
+ * channels stay apart, and multiplied by packed weights.
  */
 #include <omp.h>
 #include <string.h>
@@ -18,8 +18,9 @@ typedef struct bytes_plan {
     int is_whole;   /* rows are the pixels of the image, as they lie */
     int64_t groups;
     int64_t inputs, results; /* of a group */
-    int by_quads;            /* u8 by i8, else i16 by i16 */
+    int by_quads;            /* u8 by i8, else by i16 */
     int64_t terms, length;   /* of a row: a multiple of its pairs or quads, and its bytes */
+    int64_t zeros;           /* bytes of a pixel of padding, where rows are pointers */
     int64_t packed;          /* of a group, in bytes */
     int64_t width, pixels;   /* of the result: of a row, and of all images */
     int64_t block;           /* pixels that are written as rows at once */
@@ -27,8 +28,10 @@ typedef struct bytes_plan {
     onednn_work work;        /* without primitives */
 } bytes_plan;
 
-/* Of a number of a row. */
-static int64_t size_of(const bytes_plan *p) { return p->by_quads ? 1 : 2; }
+/* Of what is in a row for each term. */
+static int64_t size_of(const bytes_plan *p) {
+    return p->by_quads ? 1 : p->by_channel ? (int64_t)sizeof(uint8_t *) : (int64_t)sizeof(int16_t);
+}
 
 /* ---- plans ---- */
 
@@ -57,10 +60,16 @@ static int is_empty(const dhow_conv_desc *d) {
            onednn_extent(d, 1) <= 0;
 }
 
+/* What pads is a byte, too. */
+static int is_byte_zero(const dhow_conv_desc *d) {
+    const int32_t least = d->dtype == DHOW_I8 ? -128 : 0;
+    return d->src_zero >= least && d->src_zero <= least + 255;
+}
+
 /* Other groups of few channels would be zeros for the most part. */
 static int fits(const dhow_conv_desc *d) {
     enum { LEAST = 8 };
-    return !is_empty(d) && onednn_is_of_bytes(d) && has_tail(d) &&
+    return !is_empty(d) && onednn_is_of_bytes(d) && is_byte_zero(d) && has_tail(d) &&
            (d->weight_dtype == DHOW_I8 || d->weight_dtype == DHOW_I16) &&
            (d->groups == 1 || is_by_channel(d) ||
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));
@@ -71,13 +80,6 @@ static int64_t block_of(int64_t length) {
     enum { ROOM = 1 << 17, MOST = 32 };
     const int64_t tiles = ROOM / (length * BYTE_SUMS_ROWS);
     return BYTE_SUMS_ROWS * (tiles < 1 ? 1 : tiles > MOST ? MOST : tiles);
-}
-
-/* Zeros of rows of u8 are bytes, too. */
-static int is_by_quads(const dhow_conv_desc *d) {
-    const int32_t least = d->dtype == DHOW_I8 ? -128 : 0;
-    return d->weight_dtype == DHOW_I8 && !is_by_channel(d) && d->src_zero >= least &&
-           d->src_zero <= least + 255;
 }
 
 static int64_t round_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
@@ -99,19 +101,20 @@ static int32_t bytes_plan_make(void *handle, const dhow_conv_desc *d, void **out
     plan->groups = plan->by_channel ? 1 : d->groups;
     plan->inputs = d->c / plan->groups;
     plan->results = d->k / plan->groups;
-    plan->by_quads = is_by_quads(d);
+    plan->by_quads = d->weight_dtype == DHOW_I8 && !plan->by_channel;
     plan->terms =
         round_up((plan->by_channel ? 1 : plan->inputs) * d->kh * d->kw, plan->by_quads ? 4 : 2);
-    plan->length = plan->terms * (plan->by_channel ? d->c : 1) * size_of(plan);
+    plan->length = plan->terms * size_of(plan);
+    plan->zeros = plan->by_channel ? round_up(d->c, 64) : 0;
     plan->packed = plan->by_quads ? round_up(plan->results, BYTE_SUMS_COLUMNS) / BYTE_SUMS_COLUMNS *
                                         byte_quads_bytes(plan->terms / 4)
                                   : byte_sums_packed(plan->results, plan->terms / 2) * 2;
     plan->width = onednn_extent(d, 1);
     plan->pixels = d->n * onednn_extent(d, 0) * plan->width;
     plan->block = block_of(plan->length);
-    plan->is_whole = plan->length == d->c * size_of(plan) && plan->pixels == d->n * d->h * d->w &&
-                     !has_padding(d);
-    plan->room = plan->block * plan->length + BYTE_SUMS_COLUMNS * size_of(plan);
+    plan->is_whole = !plan->by_channel && plan->terms == d->c &&
+                     plan->pixels == d->n * d->h * d->w && !has_padding(d);
+    plan->room = round_up(plan->zeros + plan->block * plan->length, 64);
     onednn_work_init(&plan->work, device, onednn_products(d));
     *out_info = (dhow_conv_plan_info){
         .struct_size = out_info->struct_size,
@@ -265,6 +268,21 @@ static void write_row(const bytes_plan *p, const bytes_run *r, const place *at, 
     if (to < end) memset(to, 0, (size_t)(end - to)); /* what fills the last pair or quad */
 }
 
+/* Where the window of a pixel sees all channels. */
+static void write_places(const bytes_plan *p, const bytes_run *r, const place *at,
+                         const uint8_t *zeros, const uint8_t **to) {
+    const dhow_conv_desc *d = &p->desc;
+    const uint8_t *image = r->x + at->image * d->h * d->w * d->c;
+    int64_t y = at->row * d->stride[0] - d->pad[0];
+    for (int64_t i = 0; i < d->kh; i++, y += d->dilation[0]) {
+        int64_t x = at->column * d->stride[1] - d->pad[1];
+        for (int64_t k = 0; k < d->kw; k++, x += d->dilation[1])
+            *to++ =
+                y < 0 || y >= d->h || x < 0 || x >= d->w ? zeros : image + (y * d->w + x) * d->c;
+    }
+    if (d->kh * d->kw < p->terms) *to = zeros;
+}
+
 static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, int64_t count,
                        int64_t first, char *to) {
     const dhow_conv_desc *d = &p->desc;
@@ -274,8 +292,16 @@ static void write_rows(const bytes_plan *p, const bytes_run *r, int64_t pixel, i
         write_numbers(p, r, r->x + pixel * d->c, count * d->c, to);
         return;
     }
+    const uint8_t *zeros = (const uint8_t *)to;
+    if (p->by_channel) {
+        memset(to, r->job.zero, (size_t)d->c);
+        to += p->zeros;
+    }
     for (int64_t i = 0; i < count; i++, to += p->length) {
-        write_row(p, r, &at, first, to);
+        if (p->by_channel)
+            write_places(p, r, &at, zeros, (const uint8_t **)(void *)to);
+        else
+            write_row(p, r, &at, first, to);
         if (++at.column < p->width) continue;
         at.column = 0;
         if (++at.row < height) continue;
@@ -292,7 +318,7 @@ static void run_part(const bytes_plan *p, const bytes_run *r, int64_t group, int
                   at = pixel * p->desc.k + group * p->results;
     byte_sums_job job = r->job;
     job.count = p->pixels - pixel < p->block ? p->pixels - pixel : p->block;
-    job.rows = rows;
+    job.rows = rows + p->zeros;
     if (p->by_quads && p->is_whole && p->desc.dtype == DHOW_U8) {
         job.rows = r->x + pixel * p->desc.c;
     } else {
@@ -327,9 +353,9 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
         .x = onednn_address(x),
         .job = {.pairs = p->terms / 2,
                 .quads = p->terms / 4,
-                .channels = d->c,
                 .packed = onednn_address(weight),
                 .zero = p->by_quads && d->dtype == DHOW_I8 ? zero + 128 : zero,
+                .is_signed = d->dtype == DHOW_I8,
                 .dst_dtype = d->dst_dtype,
                 .residual_dtype = d->residual_dtype,
                 .y = onednn_address(y),
@@ -357,7 +383,8 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
 }
 
 static uint64_t bytes_packed_form(void *plan) {
-    return ((const bytes_plan *)plan)->by_quads ? BYTES_FORM : BYTES_OF_WORDS_FORM;
+    (void)plan;
+    return BYTES_FORM;
 }
 
 /* The rows of a are pixels. */

@@ -188,37 +188,46 @@ Test(byte_sums, sums_of_quads_are_exact) {
 }
 
 /* Of rows [places][channels], in an odd number of places. */
-Test(byte_sums, sums_by_channel_are_exact) {
-    enum { PLACES = 9, PAIRS_OF = (PLACES + 1) / 2, LENGTH = 2 * PAIRS_OF * RESULTS };
-    static int16_t rows[ROWS * LENGTH + BYTE_SUMS_COLUMNS], packed[3 * 16 * 2 * PAIRS_OF];
+static void expect_by_channel(bool is_signed, int32_t zero) {
+    enum { PLACES = 9, PAIRS_OF = (PLACES + 1) / 2 };
+    static uint8_t x[ROWS][PLACES][RESULTS], zeros[RESULTS];
+    static int16_t packed[3 * 16 * 2 * PAIRS_OF];
     static int32_t y[ROWS * STRIDE];
-    int weight[RESULTS][PLACES];
+    const uint8_t *rows[ROWS][2 * PAIRS_OF];
     uint32_t state = 3;
     memset(packed, 0, sizeof packed);
-    for (int k = 0; k < RESULTS; k++) {
-        for (int i = 0; i < PLACES; i++) {
-            weight[k][i] = (int)(draw(&state) % 256) - 128;
-            packed[k / 16 * 16 * 2 * PAIRS_OF + byte_sums_place(k % 16, i)] = (int16_t)weight[k][i];
+    memset(g_sums, 0, sizeof g_sums);
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = 0; i < PLACES; i++) rows[r][i] = x[r][i];
+        rows[r][PLACES] = zeros;
+    }
+    for (int i = 0; i < PLACES; i++) {
+        for (int k = 0; k < RESULTS; k++) {
+            const int weight = (int)(draw(&state) % 511) - 255;
+            packed[k / 16 * 16 * 2 * PAIRS_OF + byte_sums_place(k % 16, i)] = (int16_t)weight;
+            for (int r = 0; r < ROWS; r++) {
+                x[r][i][k] = (uint8_t)draw(&state);
+                g_sums[r][k] += ((is_signed ? (int8_t)x[r][i][k] : x[r][i][k]) - zero) * weight;
+            }
         }
     }
-    for (int i = 0; i < ROWS * LENGTH; i++) rows[i] = (int16_t)((int)(draw(&state) % 511) - 255);
     byte_sums_job j = job_to(DHOW_I32);
     j.rows = rows;
     j.packed = packed;
     j.pairs = PAIRS_OF;
-    j.channels = RESULTS;
+    j.zero = zero;
+    j.is_signed = is_signed;
     j.y = (char *)y;
     byte_sums_by_channel_v3(&j, 16, RESULTS);
     byte_sums_by_channel_v3(&j, 0, 16);
-    for (int r = 0; r < ROWS; r++) {
-        for (int k = 0; k < RESULTS; k++) {
-            int want = 0;
-            for (int i = 0; i < PLACES; i++)
-                want += rows[r * LENGTH + i * RESULTS + k] * weight[k][i];
-            cr_assert_eq(y[r * STRIDE + k], want, "[%d][%d]: %d, not %d", r, k, y[r * STRIDE + k],
-                         want);
-        }
-    }
+    expect_sums(y, is_signed ? "channels of i8" : "channels of u8");
+}
+
+Test(byte_sums, sums_by_channel_are_exact) {
+    expect_by_channel(false, 0);
+    expect_by_channel(false, 255);
+    expect_by_channel(true, -128);
+    expect_by_channel(true, 5);
 }
 
 Test(byte_sums, tails_follow_in_their_order) {
