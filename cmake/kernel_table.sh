@@ -30,8 +30,9 @@ done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 bytes() {
     awk -v folder="$(dirname "$1")" '
         BEGIN {
-            operators = split("= == != <= >= += \\&\\& < : ;", tight, " ")
-            split("[ ]=[ ]#[ ]==[ ]#[ ]!=[ ]#[ ]<=[ ]#[ ]>=[ ]#[ ][+]=[ ]#[ ]&&[ ]#[ ]<[ ]#[ ]:[ ]#;[ ]", spaced, "#")
+            operators = split("= == != <= >= += \\&\\& < : ; > || | * + - / % << >>", tight, " ")
+            split("[ ]=[ ]#[ ]==[ ]#[ ]!=[ ]#[ ]<=[ ]#[ ]>=[ ]#[ ][+]=[ ]#[ ]&&[ ]#[ ]<[ ]#[ ]:[ ]#;[ ]#[ ]>[ ]#[ ][|][|][ ]#[ ][|][ ]#" \
+                  "[ ][*][ ]#[ ][+][ ]#[ ]-[ ]#[ ]/[ ]#[ ]%[ ]#[ ]<<[ ]#[ ]>>[ ]", spaced, "#")
         }
         function put(line,    i) {
             if (inside) {
@@ -42,12 +43,13 @@ bytes() {
             sub(/^[ \t]+/, "", line)
             if (line ~ /^\/\*/ && line !~ /\*\//) { inside = 1; line = "" }
             if (line ~ /^\/\*.*\*\/$/) line = ""
-            if (line !~ /"/ && line !~ /^#/) {
+            if (line !~ /"/ && line !~ /^#/ && line !~ /[-+] [-+]|\/ \*|0x[0-9a-f]*e [-+]/) { # which would be others: --, ++, a comment, 0x1e+1
                 sub(/[ \t]*\/\*[^*]*\*\/$/, "", line)
                 gsub(/, /, ",", line)
                 for (i = 1; i <= operators; i++) gsub(spaced[i], tight[i], line)
             }
             if (line ~ /\\$/) sub(/[ \t]*\\$/, " \\", line)
+            if (line ~ /[;{},] \\$/) sub(/ \\$/, "\\", line)
             print line
         }
         /^#include "(dhow\/kernel\/k|lanes|packs|rows)\.h"$/ { print ""; next }
