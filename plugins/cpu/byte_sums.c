@@ -30,52 +30,59 @@ void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t co
 
 /* ---- what is made of the sums ---- */
 
-/* 16 bytes or fewer as floats. */
-INLINE void load_bytes(const char *from, int is_signed, int64_t count, vec to[2]) {
-    char bytes[COLUMNS] = {0};
-    memcpy(bytes, from, (size_t)(count < COLUMNS ? count : COLUMNS));
-    for (int h = 0; h < 2; h++) {
-        const __m128i half = _mm_loadl_epi64((const __m128i *)(const void *)(bytes + h * LANES));
-        to[h] = (vec)_mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(half)
-                                                  : _mm256_cvtepu8_epi32(half));
-    }
-}
-
-/* To the nearest, the even one of two. */
-INLINE __m128i bytes_of(const vec values[2], int is_signed) {
-    const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
-    __m256i whole[2];
-    UNROLL for (int h = 0; h < 2; h++) whole[h] =
-        _mm256_cvtps_epi32((__m256)at_most(at_least(values[h], low), high));
-    const __m256i words =
-        _mm256_permute4x64_epi64(_mm256_packs_epi32(whole[0], whole[1]), 0xd8); /* in order */
-    const __m128i a = _mm256_castsi256_si128(words), b = _mm256_extracti128_si256(words, 1);
-    return is_signed ? _mm_packs_epi16(a, b) : _mm_packus_epi16(a, b);
-}
-
-INLINE void load_row(const float *from, int64_t count, vec to[2]) {
-    for (int h = 0; h < 2; h++) to[h] = load_part(from + h * LANES, count - h * LANES);
-}
-
-static void load_residual(const byte_sums_job *j, int64_t at, int64_t count, vec to[2]) {
-    if (j->residual_dtype == DHOW_F32) {
-        load_row((const float *)(const void *)j->residual + at, count, to);
-    } else {
-        load_bytes(j->residual + at, j->residual_dtype == DHOW_I8, count, to);
-    }
-}
-
-#define EACH(changed)                                                                     \
-    UNROLL for (int r = 0; r < rows; r++) { UNROLL for (int h = 0; h < 2; h++) changed; } \
+/* Sums of columns k.. of some rows, the first of which is at `at` of y: the halves of a panel that
+ * are there, each LANES columns where they are whole, else what is left of `count`. */
+#define TILE                                                                               \
+    const byte_sums_job *j, const int rows, const int halves, const int whole, int64_t at, \
+        int64_t k, int64_t count
+#define EACH_OF(changed) \
+    UNROLL for (int r = 0; r < rows; r++) { UNROLL for (int h = 0; h < halves; h++) changed; }
+#define EACH(changed) \
+    EACH_OF(changed)  \
     break
 
-/* An operation of the tail, on results k.. of some rows, the first of which is at `at`. */
-INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at, const int rows,
-                     int64_t k, int64_t count, vec v[ROWS][2]) {
+INLINE vec load_floats(const float *from, const int whole, int64_t count) {
+    return whole ? load(from) : load_part(from, count);
+}
+
+INLINE vec load_bytes(const char *from, int is_signed, const int whole, int64_t count) {
+    char some[LANES] = {0};
+    if (!whole) {
+        memcpy(some, from, (size_t)(count > LANES ? LANES : count < 0 ? 0 : count));
+        from = some;
+    }
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return (vec)_mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(bytes)
+                                             : _mm256_cvtepu8_epi32(bytes));
+}
+
+INLINE void load_row(const float *from, const int halves, const int whole, int64_t count,
+                     vec to[2]) {
+    for (int h = 0; h < halves; h++)
+        to[h] = load_floats(from + h * LANES, whole, count - h * LANES);
+}
+
+INLINE void add_residual(TILE, vec v[ROWS][2]) {
+    const float *floats = (const float *)(const void *)j->residual + at + k;
+    const char *bytes = j->residual + at + k;
+    if (j->residual_dtype == DHOW_F32) {
+        EACH_OF(v[r][h] +=
+                load_floats(floats + r * j->stride + h * LANES, whole, count - h * LANES))
+    } else if (j->residual_dtype == DHOW_U8) {
+        EACH_OF(v[r][h] +=
+                load_bytes(bytes + r * j->stride + h * LANES, 0, whole, count - h * LANES))
+    } else {
+        EACH_OF(v[r][h] +=
+                load_bytes(bytes + r * j->stride + h * LANES, 1, whole, count - h * LANES))
+    }
+}
+
+/* An operation of the tail. */
+INLINE void end_with(TILE, const dhow_conv_tail *t, vec v[ROWS][2]) {
     const cpu_activation activation = {t->kind, t->alpha, t->beta};
-    vec row[2] = {{0}}, aside[ROWS][2]; /* in memory, which v is not */
+    vec row[2] = {{0}}, aside[2 * ROWS]; /* in memory, which v is not */
     if (t->kind == DHOW_TAIL_MULTIPLY || t->kind == DHOW_TAIL_ADD)
-        load_row(j->bias + t->row * j->table + k, count, row);
+        load_row(j->bias + t->row * j->table + k, halves, whole, count, row);
     switch (t->kind) {
         case DHOW_TAIL_LINEAR:
             EACH(v[r][h] = v[r][h] * t->alpha + t->beta);
@@ -83,8 +90,8 @@ INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at
             EACH(v[r][h] = (vec)_mm256_round_ps((__m256)v[r][h],
                                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
         case DHOW_TAIL_RESIDUAL:
-            for (int r = 0; r < rows; r++) load_residual(j, at + r * j->stride, count, aside[r]);
-            EACH(v[r][h] += aside[r][h]);
+            add_residual(j, rows, halves, whole, at, k, count, v);
+            break;
         case DHOW_TAIL_MULTIPLY:
             EACH(v[r][h] *= row[h]);
         case DHOW_TAIL_ADD:
@@ -94,64 +101,86 @@ INLINE void end_with(const byte_sums_job *j, const dhow_conv_tail *t, int64_t at
         case DHOW_ACTIVATION_RELU:
             EACH(v[r][h] = at_least(v[r][h], 0.0f));
         default:
-            UNROLL for (int r = 0; r < rows; r++) {
-                UNROLL for (int h = 0; h < 2; h++) aside[r][h] = v[r][h];
-            }
-            for (int i = 0; i < 2 * rows; i++)
-                aside[i / 2][i % 2] = activate_slowly(aside[i / 2][i % 2], &activation);
-            EACH(v[r][h] = aside[r][h]);
+            EACH_OF(aside[halves * r + h] = v[r][h])
+            for (int i = 0; i < halves * rows; i++)
+                aside[i] = activate_slowly(aside[i], &activation);
+            EACH(v[r][h] = aside[halves * r + h]);
     }
 }
 
-INLINE void store_rows(float *to, int64_t stride, vec v[ROWS][2], const int rows, int64_t count) {
-    for (int r = 0; r < rows; r++, to += stride)
-        for (int h = 0; h < 2; h++) store_part(to + h * LANES, v[r][h], count - h * LANES);
+/* To the nearest, the even one of two; below their range and NaN are the least one. */
+INLINE __m256i whole_numbers(vec v, float high) {
+    return _mm256_cvtps_epi32((__m256)at_most(v, high));
+}
+
+/* The bytes of a row and of another behind them. */
+INLINE __m256i bytes_of(const vec a[2], const vec b[2], const int halves, int is_signed) {
+    const float high = is_signed ? 127.0f : 255.0f;
+    const __m256i first = whole_numbers(a[0], high), second = whole_numbers(b[0], high);
+    __m256i low = _mm256_packs_epi32(first, second), up = low;
+    if (halves == 2) {
+        low = _mm256_packs_epi32(first, whole_numbers(a[1], high));
+        up = _mm256_packs_epi32(second, whole_numbers(b[1], high));
+    }
+    return _mm256_permutevar8x32_epi32(
+        is_signed ? _mm256_packs_epi16(low, up) : _mm256_packus_epi16(low, up),
+        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+INLINE void store_bytes(TILE, vec v[ROWS][2]) {
+    char *to = j->y + at + k;
+    for (int r = 0; r < rows; r += 2, to += 2 * j->stride) {
+        const int next = r + 1 < rows ? r + 1 : r, is_signed = j->dst_dtype == DHOW_I8;
+        const __m256i two = bytes_of(v[r], v[next], halves, is_signed);
+        char bytes[2 * COLUMNS];
+        memcpy(bytes, &two, sizeof bytes);
+        const size_t size = (size_t)(whole ? halves * LANES : count);
+        memcpy(to, bytes, size);
+        if (next > r) memcpy(to + j->stride, bytes + halves * LANES, size);
+    }
+}
+
+INLINE void store_floats(TILE, vec v[ROWS][2]) {
+    float *to = (float *)(void *)j->y + at + k;
+    for (int r = 0; r < rows; r++, to += j->stride) {
+        for (int h = 0; h < halves; h++) {
+            if (whole)
+                store(to + h * LANES, v[r][h]);
+            else
+                store_part(to + h * LANES, v[r][h], count - h * LANES);
+        }
+    }
 }
 
 /* So many rows, whose results stay in registers. */
-INLINE void end_some(const byte_sums_job *j, __m256i sums[ROWS][2], int64_t row, const int rows,
-                     int64_t k, int64_t count) {
-    const int64_t first = row * j->stride + k;
-    float *to = (float *)(void *)j->y + first;
+INLINE void end_some(TILE, __m256i sums[ROWS][2]) {
     vec v[ROWS][2], shift[2], scale[2];
     if (!j->bias) { /* as they are */
-        store_rows(to, j->stride, (vec(*)[2])sums, rows, count);
+        store_floats(j, rows, halves, whole, at, k, count, (vec(*)[2])sums);
         return;
     }
-    load_row(j->bias + k, count, shift);
-    load_row(j->bias + j->table + k, count, scale);
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int h = 0; h < 2; h++) v[r][h] =
-            ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h];
-    }
-    for (uint32_t i = 0; i < j->tail_count; i++) end_with(j, &j->tail[i], first, rows, k, count, v);
-    if (j->dst_dtype == DHOW_F32) {
-        vec aside[ROWS][2];
-        UNROLL for (int r = 0; r < rows; r++) {
-            UNROLL for (int h = 0; h < 2; h++) aside[r][h] = v[r][h];
-        }
-        store_rows(to, j->stride, aside, rows, count);
-        return;
-    }
-    __m128i bytes[ROWS];
-    const int is_signed = j->dst_dtype == DHOW_I8;
-    UNROLL for (int r = 0; r < rows; r++) bytes[r] = bytes_of(v[r], is_signed);
-    char *to_bytes = j->y + first;
-    for (int r = 0; r < rows; r++, to_bytes += j->stride) {
-        if (count >= COLUMNS) {
-            memcpy(to_bytes, &bytes[r], COLUMNS);
-        } else {
-            memcpy(to_bytes, &bytes[r], (size_t)count);
-        }
-    }
+    load_row(j->bias + k, halves, whole, count, shift);
+    load_row(j->bias + j->table + k, halves, whole, count, scale);
+    EACH_OF(v[r][h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h])
+    for (uint32_t i = 0; i < j->tail_count; i++)
+        end_with(j, rows, halves, whole, at, k, count, &j->tail[i], v);
+    vec aside[ROWS][2];
+    EACH_OF(aside[r][h] = v[r][h])
+    if (j->dst_dtype == DHOW_F32)
+        store_floats(j, rows, halves, whole, at, k, count, aside);
+    else
+        store_bytes(j, rows, halves, whole, at, k, count, aside);
 }
 
 static __attribute__((noinline)) void end_rows(const byte_sums_job *j, __m256i sums[ROWS][2],
                                                int64_t row, int rows, int64_t k, int64_t count) {
-    if (rows == ROWS) {
-        end_some(j, sums, row, ROWS, k, count);
+    const int64_t at = row * j->stride;
+    if (rows == ROWS && count == COLUMNS) {
+        end_some(j, ROWS, 2, 1, at, k, count, sums);
+    } else if (rows == ROWS && count == LANES) {
+        end_some(j, ROWS, 1, 1, at, k, count, sums);
     } else {
-        for (int r = 0; r < rows; r++) end_some(j, sums + r, row + r, 1, k, count);
+        for (int r = 0; r < rows; r++) end_some(j, 1, 2, 0, at + r * j->stride, k, count, sums + r);
     }
 }
 
@@ -222,13 +251,32 @@ INLINE __m256i added(__m256i sums, __m256i words) {
     return _mm256_add_epi32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
 }
 
+/* Rows of quads, and a panel. */
+typedef struct quads_at {
+    const uint8_t *x;
+    int64_t length;
+    const byte_quads_panel *panel;
+    const int8_t *w;
+} quads_at;
+
+INLINE quads_at quads_of(const byte_sums_job *j, int64_t row, int64_t k) {
+    const byte_quads_panel *panel =
+        (const void *)((const char *)j->packed + k / COLUMNS * byte_quads_bytes(j->quads));
+    return (quads_at){(const uint8_t *)j->rows + row * 4 * j->quads, 4 * j->quads, panel,
+                      (const int8_t *)panel + byte_quads_before(j->quads)};
+}
+
+/* Some rows' sums of a panel, or of its first half. */
+#define SUMS const int rows, const int halves, __m256i sums[ROWS][2]
+
 /* Two quads' products are added in 16 bits. */
-INLINE void add_twos(const uint8_t *a, const uint8_t *b, int64_t length, const int8_t *wa,
-                     const int8_t *wb, const int rows, __m256i sums[ROWS][2]) {
+INLINE void add_twos(const quads_at *a, const int32_t quads[2], SUMS) {
+    const uint8_t *x = a->x + 4 * quads[0], *y = a->x + 4 * quads[1];
+    const int8_t *v = a->w + QUAD * quads[0], *w = a->w + QUAD * quads[1];
     UNROLL for (int r = 0; r < rows; r++) {
-        const __m256i p = four_bytes(a + r * length), q = four_bytes(b + r * length);
-        UNROLL for (int h = 0; h < 2; h++) sums[r][h] = added(
-            sums[r][h], _mm256_add_epi16(products(p, wa + h * HALF), products(q, wb + h * HALF)));
+        const __m256i p = four_bytes(x + r * a->length), q = four_bytes(y + r * a->length);
+        UNROLL for (int h = 0; h < halves; h++) sums[r][h] = added(
+            sums[r][h], _mm256_add_epi16(products(p, v + h * HALF), products(q, w + h * HALF)));
     }
 }
 
@@ -254,26 +302,28 @@ static const void *turns_of(uint32_t way) {
     return turns[way / FLIPS];
 }
 
-INLINE void add_one(const uint8_t *a, int64_t length, const int8_t *w, const int kind, uint32_t way,
-                    const int rows, __m256i sums[ROWS][2]) {
+INLINE void add_one(const quads_at *a, const int kind, int64_t quad, uint32_t way, SUMS) {
+    const uint8_t *x = a->x + 4 * quad;
+    const int8_t *w = a->w + QUAD * quad;
     const void *flips = flips_of(way);
     const __m256i turn = words_at(turns_of(way));
     UNROLL for (int r = 0; r < rows; r++) {
-        __m256i p = four_bytes(a + r * length);
+        __m256i p = four_bytes(x + r * a->length);
         if (kind == BYTE_QUADS_TURNED) p = flipped(_mm256_shuffle_epi8(p, turn), flips);
-        UNROLL for (int h = 0; h < 2; h++) sums[r][h] =
+        UNROLL for (int h = 0; h < halves; h++) sums[r][h] =
             added(sums[r][h], products(p, w + h * HALF));
     }
 }
 
 /* Even and odd terms as 16 bits. */
-INLINE void add_wide(const uint8_t *a, int64_t length, const int8_t *w, const int rows,
-                     __m256i sums[ROWS][2]) {
-    UNROLL for (int h = 0; h < 2; h++) {
-        const __m256i all = words_at(w + h * HALF), odd = _mm256_srai_epi16(all, 8),
+INLINE void add_wide(const quads_at *a, int64_t quad, SUMS) {
+    const uint8_t *x = a->x + 4 * quad;
+    UNROLL for (int h = 0; h < halves; h++) {
+        const __m256i all = words_at(a->w + QUAD * quad + h * HALF),
+                      odd = _mm256_srai_epi16(all, 8),
                       even = _mm256_srai_epi16(_mm256_slli_epi16(all, 8), 8);
         UNROLL for (int r = 0; r < rows; r++) {
-            const __m256i p = four_bytes(a + r * length),
+            const __m256i p = four_bytes(x + r * a->length),
                           low = _mm256_and_si256(p, _mm256_set1_epi16(255));
             sums[r][h] = _mm256_add_epi32(sums[r][h], _mm256_madd_epi16(low, even));
             sums[r][h] =
@@ -282,24 +332,18 @@ INLINE void add_wide(const uint8_t *a, int64_t length, const int8_t *w, const in
     }
 }
 
-/* Rows of quads, and a panel. */
-typedef struct quads_at {
-    const uint8_t *x;
-    int64_t length;
-    const byte_quads_panel *panel;
-    const int8_t *w;
-} quads_at;
-
 /* Quads of a kind, from `order` on. */
-INLINE const int32_t *add_kind(const quads_at *a, const int kind, const int32_t *order,
-                               const int rows, __m256i sums[ROWS][2]) {
-    for (const int32_t *end = order + a->panel->counts[kind]; order < end; order++) {
+INLINE const int32_t *add_kind(const quads_at *a, const int kind, const int32_t *order, SUMS) {
+    const int32_t *end = order + a->panel->counts[kind];
+    for (; order < end; order += kind == BYTE_QUADS_TWOS ? 2 : 1) {
         const uint32_t way = (uint32_t)*order >> WAY;
-        const int64_t q = *order & ((1 << WAY) - 1);
-        if (kind == BYTE_QUADS_WIDE)
-            add_wide(a->x + 4 * q, a->length, a->w + QUAD * q, rows, sums);
+        const int64_t quad = *order & ((1 << WAY) - 1);
+        if (kind == BYTE_QUADS_TWOS)
+            add_twos(a, order, rows, halves, sums);
+        else if (kind == BYTE_QUADS_WIDE)
+            add_wide(a, quad, rows, halves, sums);
         else
-            add_one(a->x + 4 * q, a->length, a->w + QUAD * q, kind, way, rows, sums);
+            add_one(a, kind, quad, way, rows, halves, sums);
     }
     return order;
 }
@@ -309,45 +353,49 @@ static __attribute__((noinline)) void add_wide_tile(const quads_at *a, const int
                                                     __m256i in_memory[ROWS][2]) {
     __m256i sums[ROWS][2];
     copy_sums(in_memory, ROWS, sums);
-    (void)add_kind(a, BYTE_QUADS_WIDE, order, ROWS, sums);
+    (void)add_kind(a, BYTE_QUADS_WIDE, order, ROWS, 2, sums);
     copy_sums(sums, ROWS, in_memory);
 }
 
-INLINE void add_quads(const byte_sums_job *j, const byte_quads_panel *panel, int64_t row,
-                      const int rows, int64_t k, int64_t count) {
-    const int64_t length = 4 * j->quads;
-    const uint8_t *x = (const uint8_t *)j->rows + row * length;
-    const int8_t *w = (const int8_t *)panel + byte_quads_before(j->quads);
-    const quads_at all = {x, length, panel, w};
-    const int32_t *at = panel->order;
+/* Rows from `row` on, of which `ready` have ended before. */
+INLINE void add_quads(const byte_sums_job *j, int64_t row, int ready, const int rows,
+                      const int halves, int64_t k, int64_t count) {
+    const quads_at a = quads_of(j, row, k);
+    const int32_t *order = a.panel->order;
     __m256i sums[ROWS][2], in_memory[ROWS][2];
     UNROLL for (int h = 0; h < 2; h++) {
-        const __m256i whole = words_at(&panel->sums[h * LANES]),
-                      start = words_at(&panel->start[h * LANES]);
+        const __m256i all = words_at(&a.panel->sums[h * LANES]),
+                      start = words_at(&a.panel->start[h * LANES]);
         UNROLL for (int r = 0; r < rows; r++) sums[r][h] =
-            _mm256_sub_epi32(start, _mm256_mullo_epi32(whole, _mm256_set1_epi32(j->zero)));
+            _mm256_sub_epi32(start, _mm256_mullo_epi32(all, _mm256_set1_epi32(j->zero)));
     }
-    for (const int32_t *end = at + panel->counts[BYTE_QUADS_TWOS]; at < end; at += 2)
-        add_twos(x + 4 * at[0], x + 4 * at[1], length, w + QUAD * at[0], w + QUAD * at[1], rows,
-                 sums);
-    at = add_kind(&all, BYTE_QUADS_ONES, at, rows, sums);
-    at = add_kind(&all, BYTE_QUADS_TURNED, at, rows, sums);
+    order = add_kind(&a, BYTE_QUADS_TWOS, order, rows, halves, sums);
+    order = add_kind(&a, BYTE_QUADS_ONES, order, rows, halves, sums);
+    order = add_kind(&a, BYTE_QUADS_TURNED, order, rows, halves, sums);
     copy_sums(sums, rows, in_memory);
     if (rows < ROWS)
-        (void)add_kind(&all, BYTE_QUADS_WIDE, at, rows, in_memory);
-    else if (panel->counts[BYTE_QUADS_WIDE] > 0)
-        add_wide_tile(&all, at, in_memory);
-    end_rows(j, in_memory, row, rows, k, count);
+        (void)add_kind(&a, BYTE_QUADS_WIDE, order, rows, halves, in_memory);
+    else if (a.panel->counts[BYTE_QUADS_WIDE] > 0)
+        add_wide_tile(&a, order, in_memory);
+    end_rows(j, in_memory + ready, row + ready, rows - ready, k, count);
+}
+
+/* The last rows of several are computed with some of those before. */
+INLINE void add_panel_of_quads(const byte_sums_job *j, const int halves, int64_t k, int64_t count) {
+    int64_t row = 0;
+    for (; row + ROWS <= j->count; row += ROWS) add_quads(j, row, 0, ROWS, halves, k, count);
+    if (j->count > ROWS && row < j->count)
+        add_quads(j, j->count - ROWS, (int)(row + ROWS - j->count), ROWS, halves, k, count);
+    else
+        for (; row < j->count; row++) add_quads(j, row, 0, 1, 2, k, count);
 }
 
 void byte_sums_quads_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; k += COLUMNS) {
-        const byte_quads_panel *panel =
-            (const void *)((const char *)j->packed + k / COLUMNS * byte_quads_bytes(j->quads));
-        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
-        int64_t row = 0;
-        for (; row + ROWS <= j->count; row += ROWS) add_quads(j, panel, row, ROWS, k, count);
-        for (; row < j->count; row++) add_quads(j, panel, row, 1, k, count);
+        if (end - k <= LANES)
+            add_panel_of_quads(j, 1, k, end - k);
+        else
+            add_panel_of_quads(j, 2, k, end - k < COLUMNS ? end - k : COLUMNS);
     }
 }
 
@@ -487,12 +535,14 @@ void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads) {
 /* 16 bytes, or so many, as 16 bits. */
 INLINE __m256i widened(const uint8_t *from, const int is_signed, const int64_t count) {
     __m128i bytes;
-    if (count < COLUMNS) {
-        uint8_t some[COLUMNS] = {0};
-        memcpy(some, from, (size_t)count);
-        memcpy(&bytes, some, sizeof bytes);
+    uint8_t some[COLUMNS] = {0};
+    if (count == COLUMNS) {
+        bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+    } else if (count == LANES) {
+        bytes = _mm_loadl_epi64((const __m128i *)(const void *)from);
     } else {
-        memcpy(&bytes, from, sizeof bytes);
+        memcpy(some, from, (size_t)count);
+        bytes = _mm_loadu_si128((const __m128i *)(const void *)some);
     }
     return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
 }
@@ -538,7 +588,9 @@ INLINE void add_panel_by_channel(const byte_sums_job *j, int64_t k, const int is
 
 void byte_sums_by_channel_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; k += COLUMNS) {
-        if (end - k < COLUMNS)
+        if (end - k == LANES && !j->is_signed)
+            add_panel_by_channel(j, k, 0, LANES);
+        else if (end - k < COLUMNS)
             add_panel_by_channel(j, k, j->is_signed, end - k);
         else if (j->is_signed)
             add_panel_by_channel(j, k, 1, COLUMNS);
