@@ -120,11 +120,36 @@ static int convolved(gen *g, int q, const codes *x, const window *w, const weigh
     return result(g, n, DHOW_F32, 4, w->y, 0);
 }
 
+/* Codes, a function of them as codes, perhaps of other ones than the reader thinks, and both again:
+ * as an activation by its own factor is written. */
+static int by_its_own(gen *g, int v) {
+    const codes c = some_codes(g, 0.25);
+    const int x = real(g, quantised(g, v, &c), &c), kind = below(g, 4);
+    int f = x;
+    if (x < 0) return -1;
+    if (kind == 0) f = unary(g, "Relu", x, 0);
+    if (kind == 1) f = clip_to(g, x);
+    if (kind >= 2) {
+        node *n = put(g, kind == 2 ? "LeakyRelu" : "HardSigmoid", 1, &x);
+        set_float(n, "alpha", 0.25);
+        if (kind == 3) set_float(n, "beta", 0.5);
+        f = result(g, n, DHOW_F32, val(g, x)->rank, val(g, x)->shape, 0);
+    }
+    codes made = some_codes(g, one_in(g, 2) ? 0.5 : 0.0625), read = made;
+    const int q = quantised(g, f, &made);
+    if (one_in(g, 6)) read.scale = number(g, DHOW_F32, 1);
+    if (one_in(g, 6)) read.zero = number(g, made.dtype, 3);
+    if (read.scale < 0 || read.zero < 0) return -1;
+    const int y = real(g, q, &read);
+    if (y < 0 || one_in(g, 4)) return y;
+    return binary(g, one_in(g, 2) ? "Mul" : "Sub", one_in(g, 2) ? x : y, one_in(g, 2) ? y : x);
+}
+
 /* What follows: an activation, numbers of channels, another quantised image. */
 static int followed(gen *g, int v, const window *w) {
     const int64_t row[] = {w->y[1], 1, 1};
     for (int i = 0; i < 2 && v >= 0; i++) {
-        const int kind = below(g, 6);
+        const int kind = below(g, 7);
         if (kind == 0) v = unary(g, "Relu", v, 0);
         if (kind == 1) v = clip_to(g, v);
         if (kind == 2) v = binary(g, one_in(g, 2) ? "Add" : "Mul", v, new_constant(g, 3, row));
@@ -138,6 +163,7 @@ static int followed(gen *g, int v, const window *w) {
             const codes c = some_codes(g, 0.5);
             v = real(g, quantised(g, v, &c), &c);
         }
+        if (kind == 5) v = by_its_own(g, v);
     }
     return v;
 }

@@ -237,6 +237,89 @@ Test(onnx_quantised, a_residual_block_is_the_end_of_its_convolution) {
                      (double)values[0][i], (double)values[1][i]);
 }
 
+/* ---- chains ---- */
+
+/* Q(x DQ(Q(Sigmoid(x)))) of x = DQ(codes), as the tools write SiLU, of all 256 codes several times;
+ * also where something else reads the sigmoid's codes. */
+enum { CODES = 5 * 256 };
+
+static void put_silu(bytes *g, const numbers *n, bool read_again) {
+    static const char *const nodes[][3] = {{"DequantizeLinear", "x xs xz", "f"},
+                                           {"Sigmoid", "f", "s"},
+                                           {"QuantizeLinear", "s ws wz", "sq"},
+                                           {"DequantizeLinear", "sq ws wz", "sf"},
+                                           {"Mul", "f sf", "p"},
+                                           {"QuantizeLinear", "p ys yz", "y"}};
+    static const int64_t shape[] = {5, 256};
+    bytes x = typed_value_of("x", n->type, 2, shape), y = typed_value_of("y", n->type, 2, shape),
+          also = typed_value_of("sq", n->type, 2, shape);
+    put_message(g, GRAPH_INPUT, &x);
+    put_message(g, GRAPH_OUTPUT, &y);
+    if (read_again) put_message(g, GRAPH_OUTPUT, &also);
+    put_scale(g, "xs", n->x_scale);
+    put_zero(g, "xz", n->type, n->x_zero);
+    put_scale(g, "ws", n->w_scale[0]);
+    put_zero(g, "wz", n->type, n->y_zero);
+    put_scale(g, "ys", n->y_scale);
+    put_zero(g, "yz", n->type, n->y_zero);
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        bytes node = node_of(nodes[i][0], nodes[i][2], nodes[i][1], nodes[i][2]);
+        put_message(g, GRAPH_NODE, &node);
+    }
+}
+
+/* A code, which is another one where the number is this near to a half. */
+static void check_code(const numbers *n, int got, double number, double scale, const char *what) {
+    const double low = n->type == U8 ? 0 : -128, v = number / scale,
+                 want = fmin(fmax(rint(v) + n->y_zero, low), low + 255);
+    cr_assert(got == want || fabs(fabs(v - rint(v)) - 0.5) < 1e-4, "%s of %g is %d, not %g", what,
+              number, got, want);
+}
+
+static void check_silu(const numbers *n, bool read_again) {
+    static const int64_t shape[] = {5, 256};
+    unsigned char codes[CODES];
+    bytes g = {0};
+    dhow_tensor *x, *out[2] = {NULL};
+    dhow_model *model;
+    void *y, *s = NULL;
+    for (int i = 0; i < CODES; i++) codes[i] = (unsigned char)(i * 7);
+    put_silu(&g, n, read_again);
+    bytes file = model_of(17, &g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 2, shape, codes, &x));
+    OK(dhow_model_run(model, NULL, &x, 1, out, read_again ? 2 : 1));
+    OK(dhow_tensor_host_ptr(out[0], &y));
+    if (read_again) OK(dhow_tensor_host_ptr(out[1], &s));
+    for (int i = 0; i < CODES; i++) {
+        const double f = (code_at(n, codes, i) - n->x_zero) * (double)n->x_scale,
+                     scale = (double)n->w_scale[0], sigmoid = 1 / (1 + exp(-f)),
+                     low = (n->type == U8 ? 0 : -128) - n->y_zero,
+                     held = fmin(fmax(rint(sigmoid / scale), low), low + 255);
+        if (read_again) check_code(n, code_at(n, s, i), sigmoid, scale, "a sigmoid");
+        check_code(n, code_at(n, y, i), f * held * scale, (double)n->y_scale, "a product");
+    }
+    if (dhowi_optimisations & DHOWI_OPTIMISE_INTEGERS)
+        cr_assert_eq(count_steps(model, "map_codes"), read_again ? 2 : 1);
+    dhow_tensor_release(x);
+    dhow_tensor_release(out[0]);
+    dhow_tensor_release(out[1]);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx_quantised, what_is_made_of_the_same_codes_is_one_step) {
+    static numbers n;
+    for (int i = 0; i < 8; i++) {
+        draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, false);
+        n.w_scale[0] = 0.0041f;
+        dhowi_optimisations =
+            DHOWI_OPTIMISE_ALL & (i & 4 ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        check_silu(&n, (i & 2) != 0);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+}
+
 /* ---- products ---- */
 
 enum { ROWS = 3, TERMS = 70, COLUMNS = 9 };

@@ -30,6 +30,11 @@ dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *chan
 /* The largest of what codes stand for is the largest code, where the result has the same ones. */
 dhow_status dhowi_pool_codes(dhowi_lowering *b, uint32_t first_step);
 
+/* ---- chain.c ---- */
+
+/* Steps of one operand that read what others made of the same codes do both. */
+dhow_status dhowi_chain_codes(dhowi_lowering *b, uint32_t first_step, bool *changed);
+
 /* ---- scale.c ---- */
 
 /* Products of codes take what computed scales and zero points do to their sums. */

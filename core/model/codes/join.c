@@ -40,6 +40,7 @@ dhow_status dhowi_join_codes(dhowi_lowering *b, uint32_t first_step) {
         DHOWI_TRY(dhowi_write_codes(b, first_step, &changed));
         DHOWI_TRY(dhowi_scale_products(b, first_step, &changed));
         DHOWI_TRY(dhowi_end_sums(b, first_step, &changed));
+        DHOWI_TRY(dhowi_chain_codes(b, first_step, &changed));
         DHOWI_TRY(remove_unread(b, first_step));
         if (!changed) break;
     }
