@@ -43,7 +43,7 @@ bytes() {
             sub(/^[ \t]+/, "", line)
             if (line ~ /^\/\*/ && line !~ /\*\//) { inside = 1; line = "" }
             if (line ~ /^\/\*.*\*\/$/) line = ""
-            if (line !~ /"/ && line !~ /^#/ && line !~ /[-+] [-+]|\/ \*|0x[0-9a-f]*e [-+]/) { # which would be others: --, ++, a comment, 0x1e+1
+            if (line !~ /"/ && line !~ /^#[ ]*(if|elif|include|error|pragma)/ && line !~ /^#[ ]*define [A-Za-z_0-9]+ [-+*\/%<>|&=:]/ && line !~ /[-+] [-+]|\/ \*|0x[0-9a-f]*e [-+]/) { # which would be others: --, ++, a comment, 0x1e+1
                 sub(/[ \t]*\/\*[^*]*\*\/$/, "", line)
                 gsub(/, /, ",", line)
                 for (i = 1; i <= operators; i++) gsub(spaced[i], tight[i], line)

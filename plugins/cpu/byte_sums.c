@@ -28,6 +28,20 @@ void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t co
         to[i] = (int16_t)((is_signed ? (int8_t)from[i] : from[i]) - zero);
 }
 
+/* The last ones with some of those before, here too. */
+void move_up_bytes_v3(const uint8_t *from, int64_t count, uint8_t *to) {
+    if (count < 16) {
+        for (int64_t i = 0; i < count; i++) to[i] = from[i] ^ 0x80;
+        return;
+    }
+    for (int64_t i = 0;; i = i + 16 < count - 16 ? i + 16 : count - 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm_xor_si128(bytes, _mm_set1_epi8((char)0x80)));
+        if (i == count - 16) return;
+    }
+}
+
 /* ---- what is made of the sums ---- */
 
 /* Sums of columns k.. of some rows, the first of which is at `at` of y: the halves of a panel that
@@ -382,20 +396,21 @@ INLINE void add_quads(const byte_sums_job *j, int64_t row, int ready, const int 
 
 /* The last rows of several are computed with some of those before. */
 INLINE void add_panel_of_quads(const byte_sums_job *j, const int halves, int64_t k, int64_t count) {
-    int64_t row = 0;
-    for (; row + ROWS <= j->count; row += ROWS) add_quads(j, row, 0, ROWS, halves, k, count);
-    if (j->count > ROWS && row < j->count)
-        add_quads(j, j->count - ROWS, (int)(row + ROWS - j->count), ROWS, halves, k, count);
-    else
-        for (; row < j->count; row++) add_quads(j, row, 0, 1, 2, k, count);
+    for (int64_t row = 0; row < j->count; row += ROWS) {
+        const int64_t at = row + ROWS <= j->count ? row : j->count - ROWS;
+        add_quads(j, at, (int)(row - at), ROWS, halves, k, count);
+    }
 }
 
 void byte_sums_quads_v3(const byte_sums_job *j, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; k += COLUMNS) {
-        if (end - k <= LANES)
-            add_panel_of_quads(j, 1, k, end - k);
+        const int64_t count = end - k < COLUMNS ? end - k : COLUMNS;
+        if (j->count < ROWS)
+            for (int64_t row = 0; row < j->count; row++) add_quads(j, row, 0, 1, 2, k, count);
+        else if (count <= LANES)
+            add_panel_of_quads(j, 1, k, count);
         else
-            add_panel_of_quads(j, 2, k, end - k < COLUMNS ? end - k : COLUMNS);
+            add_panel_of_quads(j, 2, k, count);
     }
 }
 
@@ -457,7 +472,7 @@ static int kind_of(uint32_t way) {
 }
 
 /* The first way in which a quad's weights are safe; they go it. */
-static uint32_t find_way(int8_t *w) {
+static __attribute__((cold)) uint32_t find_way(int8_t *w) {
     int8_t there[QUAD];
     for (uint32_t way = 0; way < NO_WAY; way++) {
         if (!go_that_way(w, way, there)) continue;
@@ -505,7 +520,7 @@ static void sum_up(const int8_t *w, int64_t quads, __m256i sums[2]) {
     }
 }
 
-void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads) {
+__attribute__((cold)) void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads) {
     int8_t *w = (int8_t *)panel + byte_quads_before(quads);
     int32_t *order = panel->order;
     __m256i sums[2], other[2];

@@ -51,6 +51,9 @@ static inline int64_t byte_sums_place(int64_t k, int64_t tap) {
 /* to = from - zero */
 void widen_bytes_v3(const uint8_t *from, int is_signed, int32_t zero, int64_t count, int16_t *to);
 
+/* i8 as u8: to = from + 128 */
+void move_up_bytes_v3(const uint8_t *from, int64_t count, uint8_t *to);
+
 static inline int64_t byte_sums_packed(int64_t results, int64_t pairs) {
     return (results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS * 2 * pairs;
 }

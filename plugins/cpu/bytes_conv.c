@@ -226,7 +226,7 @@ static void write_numbers(const bytes_plan *p, const bytes_run *r, const uint8_t
     } else if (p->desc.dtype == DHOW_U8) {
         memcpy(to, from, (size_t)count);
     } else {
-        for (int64_t i = 0; i < count; i++) to[i] = (char)(from[i] ^ 0x80);
+        move_up_bytes_v3(from, count, (uint8_t *)to);
     }
 }
 

@@ -81,6 +81,7 @@ family layer_norm, normed_sum, instance_norm, batch_norm, group_norm, norm_writt
 family gelu_written, silu_written, hard_swish_written, halves_turned;
 family shape_arithmetic, range_fill, gather_elements, scatter_elements, gather_nd, one_hot,
     non_zero, where_mask;
-family if_node, loop_node, lstm, quantise, quantised_product, ranged_product, quantised_conv;
+family if_node, loop_node, lstm, quantise, quantised_product, ranged_product, quantised_conv,
+    quantised_chain;
 
 #endif /* TESTS_GRAPHS_GEN_H_ */

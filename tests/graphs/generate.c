@@ -80,7 +80,8 @@ static const struct {
                   {quantise, 1},
                   {quantised_product, 2},
                   {ranged_product, 2},
-                  {quantised_conv, 4}};
+                  {quantised_conv, 4},
+                  {quantised_chain, 2}};
 enum { FAMILIES = sizeof k_families / sizeof k_families[0] };
 
 static family *choose(gen *g) {

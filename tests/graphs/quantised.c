@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of quantised images, and what stands around them. Scales are powers of two and sums
- * are small, so that whoever computes them comes to the same numbers, halves of steps included.
+ * Convolutions of quantised images, and what stands around them; functions of codes. Scales are
+ * powers of two and sums are small, so that whoever computes them comes to the same numbers, halves
+ * of steps included.
  */
 #include "gen.h"
 
@@ -142,7 +143,11 @@ static int by_its_own(gen *g, int v) {
     if (read.scale < 0 || read.zero < 0) return -1;
     const int y = real(g, q, &read);
     if (y < 0 || one_in(g, 4)) return y;
-    return binary(g, one_in(g, 2) ? "Mul" : "Sub", one_in(g, 2) ? x : y, one_in(g, 2) ? y : x);
+    const int z =
+        binary(g, one_in(g, 2) ? "Mul" : "Sub", one_in(g, 2) ? x : y, one_in(g, 2) ? y : x);
+    if (z < 0 || !one_in(g, 3)) return z;
+    const codes last = some_codes(g, 1); /* y's codes are read twice */
+    return binary(g, "Add", real(g, quantised(g, z, &last), &last), y);
 }
 
 /* What follows: an activation, numbers of channels, another quantised image. */
@@ -208,4 +213,11 @@ int quantised_conv(gen *g) {
     if (one_in(g, 3)) return v;
     const codes y = some_codes(g, one_in(g, 2) ? 1 : 0.5);
     return real(g, quantised(g, v, &y), &y);
+}
+
+int quantised_chain(gen *g) {
+    const int v = pick(g, 1, 4);
+    if (g->m->dtype != DHOW_F32 || v < 0 || val(g, v)->bits == 0) return -1;
+    const codes c = some_codes(g, one_in(g, 2) ? 1 : 0.5);
+    return real(g, quantised(g, by_its_own(g, v), &c), &c);
 }

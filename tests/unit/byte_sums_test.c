@@ -256,6 +256,17 @@ Test(byte_sums, tails_follow_in_their_order) {
     }
 }
 
+Test(byte_sums, bytes_are_moved_up) {
+    unsigned char from[70], to[71];
+    for (int i = 0; i < 70; i++) from[i] = (unsigned char)(i * 37 + 100);
+    for (int count = 0; count <= 70; count++) {
+        to[count] = 77;
+        move_up_bytes_v3(from, count, to);
+        for (int i = 0; i < count; i++) cr_assert_eq(to[i], (signed char)from[i] + 128);
+        cr_assert_eq(to[count], 77);
+    }
+}
+
 Test(byte_sums, bytes_are_widened_less_their_zero_point) {
     unsigned char from[50];
     int16_t to[51];
