@@ -35,9 +35,6 @@ typedef struct byte_sums_job {
  * BYTE_SUMS_COLUMNS. */
 void byte_sums_v3(const byte_sums_job *job, int64_t first, int64_t end);
 
-/* Of u8 rows by panels of i8 weights. */
-void byte_sums_quads_v3(const byte_sums_job *job, int64_t first, int64_t end);
-
 /* The same where a result k is the sum of rows[r][2 pairs][k], which are pointers to u8 or i8 by
  * channel, times i16 that are packed for it. */
 void byte_sums_by_channel_v3(const byte_sums_job *job, int64_t first, int64_t end);
@@ -57,41 +54,5 @@ void move_up_bytes_v3(const uint8_t *from, int64_t count, uint8_t *to);
 static inline int64_t byte_sums_packed(int64_t results, int64_t pairs) {
     return (results + BYTE_SUMS_COLUMNS - 1) / BYTE_SUMS_COLUMNS * BYTE_SUMS_COLUMNS * 2 * pairs;
 }
-
-/* ---- panels of quads ---- */
-
-/* How a quad (of all results of a panel) is added up: the sums of products that stay within 16 bits
- * for any u8. */
-enum {
-    BYTE_QUADS_TWOS,   /* of two quads: terms 0 and 1 of both, 2 and 3 of both */
-    BYTE_QUADS_ONES,   /* terms 0 and 1, 2 and 3 */
-    BYTE_QUADS_TURNED, /* others beside each other, or 255 - x and -w in place of x and w */
-    BYTE_QUADS_WIDE,   /* none: as 16 bits */
-    BYTE_QUADS_KINDS
-};
-
-/* Before a panel's weights, which lie [quad][result][4], flipped and turned as their quad is. */
-typedef struct byte_quads_panel {
-    int32_t sums[BYTE_SUMS_COLUMNS];   /* of a result's weights */
-    int32_t start[BYTE_SUMS_COLUMNS];  /* 255 w of those that are flipped */
-    int32_t counts[BYTE_SUMS_COLUMNS]; /* quads of each kind; the rest is unused */
-    int32_t order[]; /* the quads, by kind; from bit BYTE_QUADS_WAY on how they are flipped and
-                        turned */
-} byte_quads_panel;
-
-enum { BYTE_QUADS_WAY = 24 };
-
-/* Bytes of a panel before its weights, a multiple of 64. */
-static inline int64_t byte_quads_before(int64_t quads) {
-    return (int64_t)sizeof(byte_quads_panel) + (quads + 15) / 16 * 64;
-}
-
-/* Bytes of a panel. */
-static inline int64_t byte_quads_bytes(int64_t quads) {
-    return byte_quads_before(quads) + quads * 4 * BYTE_SUMS_COLUMNS;
-}
-
-/* Makes all the rest of a panel whose weights lie in it as they are. */
-void byte_quads_order_v3(byte_quads_panel *panel, int64_t quads);
 
 #endif

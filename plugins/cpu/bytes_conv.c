@@ -7,7 +7,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "byte_sums.h"
+#include "byte_quads.h"
 #include "onednn.h"
 
 /* Weights and rows of a group. */
@@ -68,8 +68,9 @@ static int is_byte_zero(const dhow_conv_desc *d) {
 
 /* Other groups of few channels would be zeros for the most part. */
 static int fits(const dhow_conv_desc *d) {
-    enum { LEAST = 8 };
-    return !is_empty(d) && onednn_is_of_bytes(d) && is_byte_zero(d) && has_tail(d) &&
+    enum { LEAST = 8, QUADS = 1 << BYTE_QUADS_WAY };
+    return !is_empty(d) && d->c / d->groups * d->kh * d->kw / 4 < QUADS && onednn_is_of_bytes(d) &&
+           is_byte_zero(d) && has_tail(d) &&
            (d->weight_dtype == DHOW_I8 || d->weight_dtype == DHOW_I16) &&
            (d->groups == 1 || is_by_channel(d) ||
             (d->c / d->groups >= LEAST && d->k / d->groups >= LEAST));

@@ -2,12 +2,12 @@
  *
  * Sums of bytes with AVX2, and what ends them, against plain loops.
  */
-#include "plugins/cpu/byte_sums.h"
-
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plugins/cpu/byte_quads.h"
 
 enum { ROWS = 13, RESULTS = 37, TERMS = 41, PAIRS = (TERMS + 1) / 2, STRIDE = RESULTS + 3 };
 
