@@ -57,6 +57,7 @@ INLINE void add_one(const quads_at *a, const int kind, int64_t quad, uint32_t wa
     const __m256i turn = words_at(byte_quads_turns[way / BYTE_QUADS_FLIPS]);
     UNROLL for (int r = 0; r < rows; r++) {
         __m256i p = four_bytes(x + r * a->length);
+        if (kind == BYTE_QUADS_FLIPPED) p = _mm256_xor_si256(p, words_at(flips));
         if (kind == BYTE_QUADS_TURNED) p = flipped(_mm256_shuffle_epi8(p, turn), flips);
         UNROLL for (int h = 0; h < halves; h++) sums[r][h] =
             add_pairs(sums[r][h], products(p, w + h * HALF));
@@ -119,6 +120,7 @@ INLINE void add_quads(const byte_sums_job *j, int64_t row, int ready, const int 
     }
     order = add_kind(&a, BYTE_QUADS_TWOS, order, rows, halves, sums);
     order = add_kind(&a, BYTE_QUADS_ONES, order, rows, halves, sums);
+    order = add_kind(&a, BYTE_QUADS_FLIPPED, order, rows, halves, sums);
     order = add_kind(&a, BYTE_QUADS_TURNED, order, rows, halves, sums);
     copy_sums(sums, rows, in_memory);
     if (rows < ROWS)

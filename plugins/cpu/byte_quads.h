@@ -12,10 +12,11 @@
 /* How a quad (of all results of a panel) is added up: the sums of products that stay within 16 bits
  * for any u8. */
 enum {
-    BYTE_QUADS_TWOS,   /* of two quads: terms 0 and 1 of both, 2 and 3 of both */
-    BYTE_QUADS_ONES,   /* terms 0 and 1, 2 and 3 */
-    BYTE_QUADS_TURNED, /* others beside each other, or 255 - x and -w in place of x and w */
-    BYTE_QUADS_WIDE,   /* none: as 16 bits */
+    BYTE_QUADS_TWOS,    /* of two quads: terms 0 and 1 of both, 2 and 3 of both */
+    BYTE_QUADS_ONES,    /* terms 0 and 1, 2 and 3 */
+    BYTE_QUADS_FLIPPED, /* the same, of 255 - x and -w in place of some x and w */
+    BYTE_QUADS_TURNED,  /* and with others beside each other */
+    BYTE_QUADS_WIDE,    /* none: as 16 bits */
     BYTE_QUADS_KINDS
 };
 

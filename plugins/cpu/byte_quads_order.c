@@ -77,7 +77,10 @@ static int go_that_way(const int8_t *w, uint32_t way, int8_t *to) {
 enum { NO_WAY = FLIPS * TURNS };
 
 static int kind_of(uint32_t way) {
-    return way == 0 ? BYTE_QUADS_ONES : way < NO_WAY ? BYTE_QUADS_TURNED : BYTE_QUADS_WIDE;
+    return way == 0       ? BYTE_QUADS_ONES
+           : way < FLIPS  ? BYTE_QUADS_FLIPPED
+           : way < NO_WAY ? BYTE_QUADS_TURNED
+                          : BYTE_QUADS_WIDE;
 }
 
 /* The first way in which a quad's weights are safe; they go it. */
