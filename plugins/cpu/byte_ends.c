@@ -101,10 +101,10 @@ INLINE __m256i bytes_of(const vec a[2], const vec b[2], const int halves, int is
         _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-INLINE void store_bytes(TILE, vec v[ROWS][2]) {
+INLINE void store_bytes(TILE, const int is_signed, vec v[ROWS][2]) {
     char *to = j->y + at + k;
-    for (int r = 0; r < rows; r += 2, to += 2 * j->stride) {
-        const int next = r + 1 < rows ? r + 1 : r, is_signed = j->dst_dtype == DHOW_I8;
+    UNROLL for (int r = 0; r < rows; r += 2, to += 2 * j->stride) {
+        const int next = r + 1 < rows ? r + 1 : r;
         const __m256i two = bytes_of(v[r], v[next], halves, is_signed);
         char bytes[2 * COLUMNS];
         memcpy(bytes, &two, sizeof bytes);
@@ -138,12 +138,15 @@ INLINE void end_some(TILE, __m256i sums[ROWS][2]) {
     EACH_OF(v[r][h] = ((vec)_mm256_cvtepi32_ps(sums[r][h]) + shift[h]) * scale[h])
     for (uint32_t i = 0; i < j->tail_count; i++)
         end_with(j, rows, halves, whole, at, k, count, &j->tail[i], v);
-    vec aside[ROWS][2];
-    EACH_OF(aside[r][h] = v[r][h])
-    if (j->dst_dtype == DHOW_F32)
+    if (j->dst_dtype == DHOW_U8) {
+        store_bytes(j, rows, halves, whole, at, k, count, 0, v);
+    } else if (j->dst_dtype == DHOW_I8) {
+        store_bytes(j, rows, halves, whole, at, k, count, 1, v);
+    } else {
+        vec aside[ROWS][2];
+        EACH_OF(aside[r][h] = v[r][h])
         store_floats(j, rows, halves, whole, at, k, count, aside);
-    else
-        store_bytes(j, rows, halves, whole, at, k, count, aside);
+    }
 }
 
 void byte_sums_end(const byte_sums_job *j, __m256i sums[ROWS][2], int64_t row, int rows, int64_t k,
