@@ -37,9 +37,11 @@ function(dhow_join_plugin name)
     COMMENT "static: plugin ${name}"
     COMMAND_EXPAND_LISTS VERBATIM)
   set_source_files_properties(${out} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set(joined ${joined} ${join_TARGETS} PARENT_SCOPE)
 endfunction()
 
 set(plugin_objects)
+set(joined) # targets
 set(built_in)
 foreach(plugin ${DHOW_STATIC_PLUGINS})
   if(NOT TARGET dhow_${plugin})
@@ -61,6 +63,7 @@ endforeach()
 
 add_library(dhow_static STATIC ${PROJECT_SOURCE_DIR}/core/plugin/built_in.c
   $<FILTER:$<TARGET_OBJECTS:dhow_core>,EXCLUDE,/built_in\\.c> $<TARGET_OBJECTS:dhow_kernels_core> ${plugin_objects})
+add_dependencies(dhow_static ${joined}) # make has no rules for objects of other folders: they must be there before
 set_source_files_properties(${PROJECT_SOURCE_DIR}/core/plugin/built_in.c PROPERTIES COMPILE_DEFINITIONS "DHOWI_BUILT_IN=${built_in}")
 target_include_directories(dhow_static PRIVATE ${PROJECT_SOURCE_DIR}/core PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
