@@ -8,11 +8,6 @@
 #include "base/memory/size.h"
 #include "model/codes/codes.h"
 
-static bool is_code(const dhowi_lowering *b, int32_t ref) {
-    const dhow_dtype dtype = b->items[ref].desc.dtype;
-    return dtype == DHOW_U8 || dtype == DHOW_I8;
-}
-
 /* Whether an instruction makes numbers of numbers: a code of NaN is 0, which is not what is held
  * between bounds. */
 static bool is_number(uint32_t word) {
@@ -38,8 +33,8 @@ static bool is_number(uint32_t word) {
 
 /* Whether a step makes codes of codes by numbers alone. */
 static bool is_first(const dhowi_lowering *b, const dhowi_step *p) {
-    if (p->op != DHOWI_OP_map_codes || dhowi_operands_of(p) != 1 || !is_code(b, p->in[0]) ||
-        !is_code(b, p->out) || !dhowi_is_whole(b, p->out))
+    if (p->op != DHOWI_OP_map_codes || dhowi_operands_of(p) != 1 || !dhowi_is_code(b, p->in[0]) ||
+        !dhowi_is_code(b, p->out) || !dhowi_is_whole(b, p->out))
         return false;
     for (uint32_t i = 0; i < p->attrs.program.words; i++)
         if (!is_number(p->attrs.program.word[i])) return false;
@@ -52,7 +47,8 @@ static bool is_second(const dhowi_lowering *b, const dhowi_step *p, const dhowi_
     const dhowi_coded *first = &p->attrs.coded, *second = &q->attrs.coded;
     const uint32_t count = dhowi_operands_of(q);
     bool reads = false;
-    if (q->op != DHOWI_OP_map_codes || !is_code(b, q->out) || !dhowi_same_shape(b, p->out, q->out))
+    if (q->op != DHOWI_OP_map_codes || !dhowi_is_code(b, q->out) ||
+        !dhowi_same_shape(b, p->out, q->out))
         return false;
     for (uint32_t k = 0; k < count; k++) {
         const bool result = dhowi_same_item(b, q->in[k], p->out);

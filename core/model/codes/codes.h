@@ -8,6 +8,12 @@
 
 #include "model/passes/fuse.h"
 
+/* Whether an item is of a type that codes have. */
+static inline bool dhowi_is_code(const dhowi_lowering *b, int32_t ref) {
+    const dhow_dtype dtype = b->items[ref].desc.dtype;
+    return dtype == DHOW_U8 || dtype == DHOW_I8;
+}
+
 /* Joins what quantises, dequantises and lies between; after dhowi_fuse. */
 dhow_status dhowi_join_codes(dhowi_lowering *b, uint32_t first_step);
 

@@ -8,8 +8,6 @@
 #include "base/memory/size.h"
 #include "model/codes/codes.h"
 
-static bool is_code(dhow_dtype dtype) { return dtype == DHOW_U8 || dtype == DHOW_I8; }
-
 /* A map_codes of one operand that loads it and does nothing more. */
 static bool only_loads(const dhowi_step *s) {
     return s->op == DHOWI_OP_map_codes && s->attrs.program.words == 1 && s->in[1] < 0;
@@ -19,7 +17,7 @@ bool dhowi_decodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out
     if (b->items[s->out].desc.dtype != DHOW_F32 || s->in[0] < 0) return false;
     const dhow_dtype from = b->items[s->in[0]].desc.dtype;
     *out = (dhowi_code){s->in[0], 0, 1};
-    if (s->op == DHOWI_OP_cast) return is_code(from) || from == DHOW_I32;
+    if (s->op == DHOWI_OP_cast) return dhowi_is_code(b, s->in[0]) || from == DHOW_I32;
     if (!only_loads(s) || from == DHOW_F32) return false;
     out->zero = s->attrs.coded.zero[0];
     out->scale = s->attrs.coded.scale[0];
@@ -27,8 +25,7 @@ bool dhowi_decodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out
 }
 
 bool dhowi_encodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out) {
-    if (!only_loads(s) || !is_code(b->items[s->out].desc.dtype) ||
-        b->items[s->in[0]].desc.dtype != DHOW_F32)
+    if (!only_loads(s) || !dhowi_is_code(b, s->out) || b->items[s->in[0]].desc.dtype != DHOW_F32)
         return false;
     *out = (dhowi_code){s->out, s->attrs.coded.zero[DHOWI_MAP_OPERANDS],
                         s->attrs.coded.scale[DHOWI_MAP_OPERANDS]};
@@ -75,8 +72,7 @@ static bool make_coded(const dhowi_lowering *b, dhowi_step *s) {
 static void unmake_coded(const dhowi_lowering *b, dhowi_step *s) {
     const dhowi_coded *c = &s->attrs.coded;
     const int last = DHOWI_MAP_OPERANDS;
-    if (only_loads(s) && is_code(b->items[s->out].desc.dtype) &&
-        dhowi_same_shape(b, s->in[0], s->out) &&
+    if (only_loads(s) && dhowi_is_code(b, s->out) && dhowi_same_shape(b, s->in[0], s->out) &&
         DHOWI_GUARD(copy_of_other_codes,
                     c->scale[0] == c->scale[last] && c->zero[0] == c->zero[last]))
         s->op = DHOWI_OP_copy;
@@ -160,7 +156,7 @@ static dhow_status write_codes(const dhowi_finder *f, uint32_t first_step, uint3
     const dhowi_step e = b->steps[at];
     uint32_t writers[MOST_WRITERS], count;
     dhowi_code code;
-    const bool casts = e.op == DHOWI_OP_cast && is_code(b->items[e.out].desc.dtype) &&
+    const bool casts = e.op == DHOWI_OP_cast && dhowi_is_code(b, e.out) &&
                        b->items[e.in[0]].desc.dtype == DHOW_F32;
     if (casts) code = (dhowi_code){e.out, 0, 1};
     if ((!casts && !dhowi_encodes(b, &e, &code)) || b->items[e.in[0]].tensor != NULL ||
