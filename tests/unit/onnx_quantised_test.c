@@ -251,11 +251,13 @@ static void put_silu(bytes *g, const numbers *n, bool read_again) {
                                            {"Mul", "f sf", "p"},
                                            {"QuantizeLinear", "p ys yz", "y"}};
     static const int64_t shape[] = {5, 256};
-    bytes x = typed_value_of("x", n->type, 2, shape), y = typed_value_of("y", n->type, 2, shape),
-          also = typed_value_of("sq", n->type, 2, shape);
+    bytes x = typed_value_of("x", n->type, 2, shape), y = typed_value_of("y", n->type, 2, shape);
     put_message(g, GRAPH_INPUT, &x);
     put_message(g, GRAPH_OUTPUT, &y);
-    if (read_again) put_message(g, GRAPH_OUTPUT, &also);
+    if (read_again) {
+        bytes also = typed_value_of("sq", n->type, 2, shape);
+        put_message(g, GRAPH_OUTPUT, &also);
+    }
     put_scale(g, "xs", n->x_scale);
     put_zero(g, "xz", n->type, n->x_zero);
     put_scale(g, "ws", n->w_scale[0]);
