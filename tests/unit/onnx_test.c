@@ -193,6 +193,46 @@ Test(onnx, a_bias_and_a_gelu_in_five_nodes_are_the_end_of_a_product) {
     expect_steps(&file, want, 1);
 }
 
+/* A GELU keeps the digits of what is nearly nothing, which 1 + erf of it has lost. */
+Test(onnx, a_gelu_in_five_nodes_of_a_sum_is_a_gelu) {
+    static const char *const nodes[][3] = {{"Add", "x b", "h"},      {"Div", "h root", "q"},
+                                           {"Erf", "q", "e"},        {"Add", "e one", "e1"},
+                                           {"Mul", "h e1", "twice"}, {"Mul", "twice half", "y"}};
+    static const number known[] = {{"root", 1.41421354f}, {"one", 1}, {"half", 0.5f}};
+    static const int64_t shape[] = {2, 4};
+    bytes g = {0}, t = floats_of("b", 4, 0);
+    dhow_model *model;
+    dhow_tensor *x, *y = NULL;
+    void *data;
+    put_message(&g, GRAPH_INITIALIZER, &t);
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        t = node_of(nodes[i][0], "", nodes[i][1], nodes[i][2]);
+        put_message(&g, GRAPH_NODE, &t);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        t = scalar_of(known[i].name, known[i].value);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+    }
+    t = value_of("x", 2, shape);
+    put_message(&g, GRAPH_INPUT, &t);
+    t = value_of("y", 2, shape);
+    put_message(&g, GRAPH_OUTPUT, &t);
+    bytes file = model_of(13, &g);
+    cr_assert_eq(load_bytes(&file, &model), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_full(dhow_model_device(model), DHOW_F32, 2, shape, -6.5, &x), DHOW_OK);
+    cr_assert_eq(dhow_model_run(model, NULL, &x, 1, &y, 1), DHOW_OK, "%s", dhow_last_error());
+    cr_assert_eq(dhow_tensor_host_ptr(y, &data), DHOW_OK);
+    for (int i = 0; i < 8; i++) {
+        const double h = -6.5 + 0.1 * (i % 4 + 1), want = h / 2 * erfc(-h / sqrt(2));
+        cr_assert_float_eq(((float *)data)[i] / want, 1, 1e-4, "%g of %g, not %g",
+                           (double)((float *)data)[i], h, want);
+    }
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
 /* As PaddlePaddle's exporter writes them: scales of one number before and after. */
 Test(onnx, a_scale_and_a_hard_swish_in_four_nodes_are_the_end_of_a_product) {
     static const char *const nodes[][3] = {

@@ -263,11 +263,49 @@ static bool recognise(const composed *given, dhowi_step *s, int factor, int32_t 
     return a.op != 0;
 }
 
+/* What p does with its accumulator from an instruction on, as a program of it; false where p reads
+ * anything else there that is no constant. */
+static bool rest_of(const dhowi_program *p, uint32_t from, dhowi_program *rest) {
+    bool saved = false, saved2 = false;
+    *rest = *p;
+    rest->words = 0;
+    (void)dhowi_program_add(rest, DHOWI_MAP_LOAD, 0);
+    for (uint32_t i = from; i < p->words; i++) {
+        const uint32_t source = dhowi_word_source(p->word[i]);
+        saved = saved || dhowi_word_op(p->word[i]) == DHOWI_MAP_SAVE;
+        saved2 = saved2 || dhowi_word_op(p->word[i]) == DHOWI_MAP_SAVE2;
+        const bool known = source == DHOWI_MAP_CONSTANT || (saved && source == DHOWI_MAP_SAVED) ||
+                           (saved2 && source == DHOWI_MAP_SAVED2);
+        if (dhowi_reads_operand(p->word[i]) && !DHOWI_GUARD(rest_of_two_values, known))
+            return false;
+        rest->word[rest->words++] = p->word[i];
+    }
+    return true;
+}
+
+/* A program that makes x of several operands and ends with a function of x. */
+static void recognise_end(dhowi_step *s, dhow_dtype dtype) {
+    const dhowi_program *p = &s->attrs.program;
+    for (uint32_t from = 2; from + 3 <= p->words; from++) {
+        dhowi_program rest, begin = *p;
+        if (!rest_of(p, from, &rest)) continue;
+        const activation a = operation_of(&(composed){.then = &rest}, dtype);
+        begin.words = from;
+        if (a.op == 0 || !dhowi_program_constants(&begin, a.op, 0, 0, 0)) continue;
+        if ((a.scale != 1 || a.shift != 0) &&
+            !dhowi_program_constants(&begin, DHOWI_MAP_LINEAR, 2, a.scale, a.shift))
+            continue;
+        s->attrs.program = begin;
+        return;
+    }
+}
+
 void dhowi_recognise(dhowi_step *s, dhow_dtype dtype) {
     const composed c = {.then = &s->attrs.program};
     const int factor = s->in[1] < 0 ? -1 : dhowi_last_factor(s);
-    if (s->attrs.program.words < 4 || s->in[2] >= 0 || (s->in[1] >= 0 && factor != 1)) return;
-    (void)recognise(&c, s, factor, s->in[0], dtype);
+    if (s->attrs.program.words < 4) return;
+    const bool alone = s->in[2] < 0 && (s->in[1] < 0 || factor == 1);
+    if (!alone || !recognise(&c, s, factor, s->in[0], dtype)) recognise_end(s, dtype);
 }
 
 bool dhowi_recognise_pair(const dhowi_step *first, dhowi_step *s, uint32_t of_first, int factor,

@@ -417,7 +417,8 @@ FN idx k_over(const idx n, const u32 d, const u32 multiplier)
 
 #ifdef K_LOOPS
 /* 1.4 ulp. The range comes last: gcc turns an early clamp into code for the clamped constant that takes microcode
- * assists for denormals. NaN needs its own select, since its bits went through integer arithmetic. */
+ * assists for denormals. NaN needs its own select, since its bits went through integer arithmetic. Terms of polynomials
+ * are summed in pairs, here and below, since a processor waits for each product of a chain. */
 FN f32 k_expf(f32 x)
 {
     f32 t = x * 1.44269504f + 12582912.0f;
@@ -425,13 +426,11 @@ FN f32 k_expf(f32 x)
     t -= 12582912.0f;
     f32 r = x - t * 0.693359375f;
     r -= t * -2.12194440e-4f;
-    f32 p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    const f32 s = r * r;
+    f32 p = 1.9875691500e-4f * r + 1.3981999507e-3f;
+    p = p * s + (8.3334519073e-3f * r + 4.1665795894e-2f);
+    p = p * s + (1.6666665459e-1f * r + 5.0000001201e-1f);
+    p = p * s + (r + 1.0f);
     f32 y = K_U2F(K_F2U(p) + (n << 23));
     y = x > 88.72f ? K_INF : y;
     y = x < -87.3f ? 0.0f : y;
@@ -502,7 +501,7 @@ FN u16 k_half_store(f32 f) /* rounds to nearest even */
 /* x P(X < x) for a normal X: with t = 1/(1 + |x|/sqrt 8), P(X < -|x|) = t 2^y, where y is a polynomial in t less
  * x^2/2 log2 e, so the small tail keeps its digits. */
 #ifdef K_LOOPS
-/* The reciprocal is a guess by exponent and a cubic and a quadratic Newton step, which take half the time of a division. */
+#ifdef __AVX512F__ /* a guess by exponent, a cubic and a quadratic Newton step take half the time of a division there */
 FN f32 k_reciprocal(const f32 d)
 {
     f32 t = K_U2F(0x7ef311c7u - K_F2U(d));
@@ -511,15 +510,15 @@ FN f32 k_reciprocal(const f32 d)
     e = 1.0f - d * t;
     return t + t * e;
 }
+#else
+#define k_reciprocal(d) (1.0f / (d))
+#endif
 FN f32 k_power_of_two(const f32 y)
 {
-    const f32 whole = y + 12582912.0f, r = y - (whole - 12582912.0f);
-    f32 w = 1.33908634e-3f;
-    w = w * r + 9.67603192e-3f;
-    w = w * r + 5.55035711e-2f;
-    w = w * r + 0.240221075f;
-    w = w * r + 0.693147188f;
-    w = w * r + 1.00000008f;
+    const f32 whole = y + 12582912.0f, r = y - (whole - 12582912.0f), s = r * r;
+    f32 w = 1.33908634e-3f * r + 9.67603192e-3f;
+    w = w * s + (5.55035711e-2f * r + 0.240221075f);
+    w = w * s + (0.693147188f * r + 1.00000008f);
     return K_U2F(K_F2U(w) + (K_F2U(whole) << 23));
 }
 #define K_NEAR(a, near, far) ((a) > 12.7f ? (far) : (near)) /* where powers have an exponent */
@@ -541,9 +540,14 @@ FN f32 k_power_of_two(f32 y)
 #ifndef K_NEAR
 #define K_NEAR(a, near, far) (near)
 #endif
-FN f32 k_geluf(f32 x)
+FN f32 k_tail_exponent(const f32 t)
 {
-    const f32 a = fabsf(x), z = K_NEAR(a, a, 12.7f), t = k_reciprocal(1.0f + 0.353553391f * z);
+#ifdef K_LOOPS
+    const f32 s = t * t, s2 = s * s;
+    f32 y = (2.14747446f * t - 1.63775315f) * s + (0.402321582f * t - 0.26875686f);
+    y = (0.246517298f * t - 1.18611495f) * s2 + y;
+    return y * s2 + ((0.139630057f * t + 0.539700616f) * s + (1.4427292f * t - 2.82574822f));
+#else /* fewer instructions, and other threads to wait for */
     f32 y = 0.246517298f;
     y = y * t - 1.18611495f;
     y = y * t + 2.14747446f;
@@ -553,8 +557,13 @@ FN f32 k_geluf(f32 x)
     y = y * t + 0.139630057f;
     y = y * t + 0.539700616f;
     y = y * t + 1.4427292f;
-    y = y * t - 2.82574822f;
-    y = y - (z * 0.72134752f) * z;
+    return y * t - 2.82574822f;
+#endif
+}
+FN f32 k_geluf(f32 x)
+{
+    const f32 a = fabsf(x), z = K_NEAR(a, a, 12.7f), t = k_reciprocal(1.0f + 0.353553391f * z);
+    const f32 y = k_tail_exponent(t) - (z * 0.72134752f) * z;
     const f32 tail = t * k_power_of_two(y), q = K_NEAR(a, tail, 0.0f);
     return x * (x < 0 ? q : 1.0f - q);
 }
