@@ -322,6 +322,81 @@ Test(onnx_quantised, what_is_made_of_the_same_codes_is_one_step) {
     dhowi_optimisations = DHOWI_OPTIMISE_ALL;
 }
 
+/* ---- pairs ---- */
+
+/* All pairs of codes, and three more, that no vector holds. */
+enum { PAIRS = 256 * 256 + 3 };
+
+static void put_pair(bytes *g, const numbers *n, int64_t other, const char *op) {
+    static const char *const nodes[][3] = {{"DequantizeLinear", "a xs xz", "f"},
+                                           {"DequantizeLinear", "b ws wz", "s"},
+                                           {NULL, "f s", "p"},
+                                           {"QuantizeLinear", "p ys yz", "y"}};
+    static const int64_t shape[] = {PAIRS};
+    bytes a = typed_value_of("a", n->type, 1, shape), b = typed_value_of("b", other, 1, shape),
+          y = typed_value_of("y", n->type, 1, shape);
+    put_message(g, GRAPH_INPUT, &a);
+    put_message(g, GRAPH_INPUT, &b);
+    put_message(g, GRAPH_OUTPUT, &y);
+    put_scale(g, "xs", n->x_scale);
+    put_zero(g, "xz", n->type, n->x_zero);
+    put_scale(g, "ws", n->w_scale[0]);
+    put_zero(g, "wz", other, 21);
+    put_scale(g, "ys", n->y_scale);
+    put_zero(g, "yz", n->type, n->y_zero);
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        const char *kind = nodes[i][0] != NULL ? nodes[i][0] : op;
+        bytes node = node_of(kind, nodes[i][2], nodes[i][1], nodes[i][2]);
+        put_message(g, GRAPH_NODE, &node);
+    }
+}
+
+/* The numbers of f32 that the nodes make, each rounded: volatile keeps them apart. */
+static int pair_of(const numbers *n, int a, int b, bool is_sum) {
+    const float low = n->type == U8 ? 0 : -128;
+    volatile float f = (float)(a - n->x_zero) * n->x_scale, s = (float)(b - 21) * n->w_scale[0],
+                   p = is_sum ? f + s : f * s, q = p / n->y_scale;
+    return (int)fminf(fmaxf(rintf(q) + (float)n->y_zero, low), low + 255);
+}
+
+static void check_pairs(const numbers *n, int64_t other, bool is_sum) {
+    static const int64_t shape[] = {PAIRS};
+    static unsigned char a[PAIRS], b[PAIRS];
+    const numbers second = {.type = other};
+    bytes g = {0};
+    dhow_tensor *in[2], *out = NULL;
+    dhow_model *model;
+    void *y;
+    for (int i = 0; i < PAIRS; i++) a[i] = (unsigned char)i, b[i] = (unsigned char)(i / 256);
+    put_pair(&g, n, other, is_sum ? "Add" : "Mul");
+    bytes file = model_of(17, &g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 1, shape, a, &in[0]));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(&second), 1, shape, b, &in[1]));
+    OK(dhow_model_run(model, NULL, in, 2, &out, 1));
+    OK(dhow_tensor_host_ptr(out, &y));
+    for (int i = 0; i < PAIRS; i++) {
+        const int of_a = code_at(n, a, i), of_b = code_at(&second, b, i),
+                  want = pair_of(n, of_a, of_b, is_sum);
+        cr_assert_eq(code_at(n, y, i), want, "%s of %d and %d is %d, not %d",
+                     is_sum ? "the sum" : "the product", of_a, of_b, code_at(n, y, i), want);
+    }
+    cr_assert_eq(count_steps(model, "map_codes"), 1);
+    dhow_tensor_release(in[0]);
+    dhow_tensor_release(in[1]);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx_quantised, pairs_of_codes_become_the_codes_of_the_numbers) {
+    static numbers n;
+    for (int i = 0; i < 16; i++) {
+        draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, (i & 8) != 0);
+        check_pairs(&n, i & 2 ? I8 : U8, (i & 4) != 0);
+    }
+}
+
 /* ---- products ---- */
 
 enum { ROWS = 3, TERMS = 70, COLUMNS = 9 };
