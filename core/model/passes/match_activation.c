@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/errors/planted.h"
+#include "base/memory/size.h"
 #include "model/passes/fuse.h"
 
 enum { DEGREES = 4 }; /* x^0 to x^3, which the argument of tanh has */
@@ -283,6 +284,19 @@ static bool rest_of(const dhowi_program *p, uint32_t from, dhowi_program *rest) 
     return true;
 }
 
+/* How many of its constants the first instructions of a program ask for. */
+static uint32_t constants_of(const dhowi_program *p, uint32_t words) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < words; i++) {
+        const uint32_t word = p->word[i],
+                       own = dhowi_reads_operand(word)
+                                 ? dhowi_word_source(word) == DHOWI_MAP_CONSTANT
+                                 : dhowi_map_constants((dhowi_map_op)dhowi_word_op(word));
+        if (own > 0) count = DHOWI_MAX(count, dhowi_word_constant(word) + own);
+    }
+    return count;
+}
+
 /* A program that makes x of several operands and ends with a function of x. */
 static void recognise_end(dhowi_step *s, dhow_dtype dtype) {
     const dhowi_program *p = &s->attrs.program;
@@ -291,6 +305,7 @@ static void recognise_end(dhowi_step *s, dhow_dtype dtype) {
         if (!rest_of(p, from, &rest)) continue;
         const activation a = operation_of(&(composed){.then = &rest}, dtype);
         begin.words = from;
+        begin.constants = constants_of(p, from);
         if (a.op == 0 || !dhowi_program_constants(&begin, a.op, 0, 0, 0)) continue;
         if ((a.scale != 1 || a.shift != 0) &&
             !dhowi_program_constants(&begin, DHOWI_MAP_LINEAR, 2, a.scale, a.shift))
