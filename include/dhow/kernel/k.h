@@ -416,10 +416,9 @@ FN idx k_over(const idx n, const u32 d, const u32 multiplier)
 /* ---- functions of the LOOP model: free of branches, so that every compiler vectorises them ----------------------- */
 
 #ifdef K_LOOPS
-/* 1.4 ulp. The range comes last: gcc turns an early clamp into code for the clamped constant that takes microcode
- * assists for denormals. NaN needs its own select, since its bits went through integer arithmetic. Terms of polynomials
- * are summed in pairs, here and below, since a processor waits for each product of a chain. */
-FN f32 k_expf(f32 x)
+/* e^x where it and 1/e^x have an exponent. Terms of polynomials are summed in pairs, here and below, since a processor
+ * waits for each product of a chain. */
+FN f32 k_exp_near(f32 x)
 {
     f32 t = x * 1.44269504f + 12582912.0f;
     const u32 n = K_F2U(t);
@@ -431,23 +430,37 @@ FN f32 k_expf(f32 x)
     p = p * s + (8.3334519073e-3f * r + 4.1665795894e-2f);
     p = p * s + (1.6666665459e-1f * r + 5.0000001201e-1f);
     p = p * s + (r + 1.0f);
-    f32 y = K_U2F(K_F2U(p) + (n << 23));
+    return K_U2F(K_F2U(p) + (n << 23));
+}
+/* 1.4 ulp. The range comes last: gcc turns an early clamp into code for the clamped constant that takes microcode
+ * assists for denormals. NaN needs its own select, since its bits went through integer arithmetic. */
+FN f32 k_expf(f32 x)
+{
+    f32 y = k_exp_near(x);
     y = x > 88.72f ? K_INF : y;
     y = x < -87.3f ? 0.0f : y;
     return x != x ? x : y;
 }
 
-FN f32 k_tanhf(f32 x)
+/* |x|, at most a number; bits of floats that have no sign are ordered as they are, with NaN above all. */
+FN f32 k_abs_up_to(const f32 x, const f32 most)
 {
-    const f32 a = fabsf(x), z = x * x;
-    f32 p = -5.70498872745e-3f; /* below 0.625 */
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
+    const u32 a = K_F2U(x) & 0x7fffffffu, m = K_F2U(most);
+    return K_U2F(a < m ? a : m);
+}
+FN f32 k_with_sign_of(const f32 x, const f32 y)
+{
+    return K_U2F(K_F2U(y) | (K_F2U(x) & 0x80000000u));
+}
+FN f32 k_tanhf(f32 x) /* 1.4 ulp */
+{
+    const f32 a = k_abs_up_to(x, 10.0f), b = fabsf(x), z = a * a;
+    f32 p = -5.70498872745e-3f * z + 2.06390887954e-2f; /* below 0.625 */
+    p = p * (z * z) + (-5.37397155531e-2f * z + 1.33314422036e-1f);
     p = p * z - 3.33332819422e-1f;
-    p = p * z * x + x;
-    const f32 e = k_expf(a + a), t = 1.0f - 2.0f / (e + 1.0f);
-    return a < 0.625f ? p : (x < 0 ? -t : t);
+    p = p * z * b + b;
+    const f32 t = 1.0f - 2.0f / (k_exp_near(a + a) + 1.0f);
+    return k_with_sign_of(x, b >= 0.625f ? t : p); /* NaN is p */
 }
 
 FN f32 k_logf(f32 x)
