@@ -15,6 +15,7 @@ typedef struct panel {
     const float *b;
     int64_t stride;    /* floats from row to row of b */
     const float *bias; /* of its columns; NULL, or added */
+    const float *next; /* that which is multiplied behind it, where it is packed; NULL */
     int relu;
 } panel;
 
@@ -112,11 +113,22 @@ INLINE void pack(const panels_job *j, int64_t first, int64_t at, panel *p, float
         for (int64_t l = 0; l < p->depth; l++) room[l * WIDTH + i] = 0;
 }
 
+/* Has the second cache fetch so many rows of a panel: processors do not by themselves, since the
+ * one before it lies elsewhere. */
+INLINE const float *fetch(const float *from, int64_t rows) {
+    if (!from) return NULL;
+    for (int64_t l = 0; l < rows; l++) __builtin_prefetch(from + l * WIDTH, 0, 2);
+    return from + rows * WIDTH;
+}
+
 INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float *c, addend added,
                      const int vectors) {
     int64_t left = j->m;
+    const float *next = p->next;
+    const int64_t share = p->depth * ROWS / left + 1;
 #define ROWS_AT_ONCE(most)                                                         \
     for (; left >= most; left -= most, a += most * j->a_row, c += most * j->ldc) { \
+        next = fetch(next, share);                                                 \
         add_tile(j, p, a, c, added, most, vectors);                                \
         added.rows += most * added.stride;                                         \
         if (added.row_bias) added.row_bias += most;                                \
@@ -166,6 +178,7 @@ void PANELS(const panels_job *j, int64_t first, int64_t end) {
     for (int64_t l = 0; l < j->k; l += DEPTH) {
         for (int64_t at = first; at < end; at += WIDTH) {
             panel p = panel_of(j, end, at, l);
+            if (j->packed && at + WIDTH < end) p.next = panel_of(j, end, at + WIDTH, l).b;
             if (!j->packed && !lies_well(j, &p)) pack(j, l, at, &p, room);
             add_panel(j, &p, l, at);
         }
