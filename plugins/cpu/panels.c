@@ -125,7 +125,7 @@ INLINE void add_rows(const panels_job *j, const panel *p, const float *a, float 
                      const int vectors) {
     int64_t left = j->m;
     const float *next = p->next;
-    const int64_t share = p->depth * ROWS / left + 1;
+    const int64_t share = next ? p->depth * ROWS / left + 1 : 0; /* of each tile */
 #define ROWS_AT_ONCE(most)                                                         \
     for (; left >= most; left -= most, a += most * j->a_row, c += most * j->ldc) { \
         next = fetch(next, share);                                                 \
