@@ -387,10 +387,11 @@ static void load_once(void) {
 }
 
 /* The children make contexts of their own; here there are no threads to fork. */
-Test(checkpoint_killed, a_file_is_there_whole_whenever_a_process_ends, .init = make_folder,
-     .fini = remove_folder, .timeout = 300) {
+Test(checkpoint_killed, a_file_is_there_whole_whenever_a_process_ends, .fini = remove_folder,
+     .timeout = 300) {
     const char *device = getenv("DHOW_DEVICE");
     if (device == NULL || strcmp(device, "cpu") != 0) cr_skip_test("files are the CPU's");
+    make_folder();
     (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_DIR, 0);
     for (int i = 0; i < KILLS; i++) {
         int ready[2], status;
@@ -491,12 +492,13 @@ static void go_on(const float *wanted, size_t wanted_bytes) {
     _exit(bytes == wanted_bytes && memcmp(bits, wanted, bytes) == 0 ? 0 : 9);
 }
 
-Test(checkpoint_killed, a_training_goes_on_bit_for_bit_wherever_it_was_killed, .init = make_folder,
+Test(checkpoint_killed, a_training_goes_on_bit_for_bit_wherever_it_was_killed,
      .fini = remove_folder, .timeout = 300) {
     const char *device = getenv("DHOW_DEVICE");
     float wanted[512];
     int ready[2], status;
     if (device == NULL || strcmp(device, "cpu") != 0) cr_skip_test("files are the CPU's");
+    make_folder();
     (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_PLUGIN_DIR, 0);
     cr_assert_eq(pipe(ready), 0);
     const pid_t whole = fork();

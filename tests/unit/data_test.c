@@ -82,7 +82,6 @@ Test(loader_data, no_samples_and_a_batch_larger_than_all_are_no_special_cases) {
 
 /* There is no memory to read from then; sanitizers object to a copy of nothing from nowhere. */
 Test(loader_data, samples_without_elements_are_batches_too) {
-    open_context("", "");
     dhow_tensor *t;
     dhow_dataset *dataset;
     dhow_loader *loader;
@@ -104,7 +103,6 @@ Test(loader_data, samples_without_elements_are_batches_too) {
         dhow_dataset_release(dataset);
     }
     dhow_tensor_release(t);
-    close_context();
 }
 
 Test(loader_data, a_shuffle_visits_every_sample_once_and_differs_by_epoch_and_seed) {
