@@ -135,12 +135,24 @@ static int choose_groups(const cpu_device *device, const dhow_conv_desc *d, wind
 
 /* ---- planes ---- */
 
+/* Where windows reach beyond the image by more pixels of a row than oneDNN computes at once, it has
+ * no code for blocks of channels either: 31 neighbours of a row take it 50 times as long. */
+static int is_beyond_blocks(const cpu_device *device, const dhow_conv_desc *d) {
+    const int64_t at_once = device->isa == CPU_ISA_V4 ? 6 : 4,
+                  behind = (onednn_extent(d, 1) - 1) * d->stride[1] - d->pad[1] +
+                           (d->kw - 1) * d->dilation[1] + 1 - d->w;
+    return d->pad[1] > at_once || behind > at_once;
+}
+
 static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
-    window_job *job = &plan->job;
+    const uint32_t plain = DHOW_LAYOUT_NCHW,
+                   any = is_beyond_blocks(device, d) ? DHOW_LAYOUT_ANY : plain;
     if (device->isa < CPU_ISA_V3 || device->backend->tiles == CPU_NEVER || d->groups == 1 ||
-        d->groups != d->c || d->src_layout != DHOW_LAYOUT_NCHW ||
-        d->dst_layout != DHOW_LAYOUT_NCHW || d->kw > PLANES_MOST_TAPS || planes_rows(job) == 0)
+        d->groups != d->c || (d->src_layout != plain && d->src_layout != any) ||
+        (d->dst_layout != plain && d->dst_layout != any) || d->kw > PLANES_MOST_TAPS ||
+        planes_rows(&plan->job) == 0)
         return 0;
+    plan->src = plan->dst = plain;
     plan->part = device->isa == CPU_ISA_V4 ? planes_v4 : planes_v3;
     return 1;
 }
