@@ -46,18 +46,23 @@ static __attribute__((noinline)) void finish(const window_job *job, const block 
 /* Adds up what lies in some windows beside each other, all channels of x for each of y. */
 INLINE void add_windows(const window_job *job, const block *b, window_range rows, window_range taps,
                         const float *x, vec sums[PIXELS][2], const int pixels, const int vectors) {
-    const int64_t c = job->c, step = job->stride[1] * c;
-    const int64_t together = job->dilation[1] == 1 ? taps.end - taps.begin : 1; /* side by side */
+    const int64_t near = job->src_block, step = job->stride[1] * near,
+                  next = job->height * job->width * near;
+    const int64_t together = /* taps side by side */
+        job->dilation[1] == 1 && near == job->c ? taps.end - taps.begin : 1;
     for (int64_t i = rows.begin; i < rows.end; i++) {
         for (int64_t j = taps.begin; j < taps.end; j += together) {
-            const float *from = x + (i * job->dilation[0] * job->width + j * job->dilation[1]) * c;
-            const float *weight = b->weight + (i * job->kw + j) * c * vectors * LANES;
-            for (int64_t l = 0; l < together * c; l++, weight += vectors * LANES) {
-                vec beside[2];
-                UNROLL for (int v = 0; v < vectors; v++) beside[v] = load(weight + v * LANES);
-                UNROLL for (int p = 0; p < pixels; p++) {
-                    const float value = from[p * step + l];
-                    UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += beside[v] * value;
+            const float *from =
+                x + (i * job->dilation[0] * job->width + j * job->dilation[1]) * near;
+            const float *weight = b->weight + (i * job->kw + j) * job->c * vectors * LANES;
+            for (int64_t at = 0; at < job->c; at += near, from += next) {
+                for (int64_t l = 0; l < together * near; l++, weight += vectors * LANES) {
+                    vec beside[2];
+                    UNROLL for (int v = 0; v < vectors; v++) beside[v] = load(weight + v * LANES);
+                    UNROLL for (int p = 0; p < pixels; p++) {
+                        const float value = from[p * step + l];
+                        UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += beside[v] * value;
+                    }
                 }
             }
         }
@@ -115,6 +120,16 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
     finish(job, b, all, y, pixels, vectors);
 }
 
+/* Pixels from one on whose windows have the same taps within the row; their first begins there. */
+INLINE int64_t alike_from(const window_job *job, window_range taps, int64_t left) {
+    const int64_t step = job->dilation[1];
+    int64_t alike = job->out_width * job->stride[1]; /* until the last leaves, or another enters */
+    if (taps.end > taps.begin) alike = job->width - 1 - left - (taps.end - 1) * step;
+    if (taps.begin > 0 && -(left + (taps.begin - 1) * step) - 1 < alike)
+        alike = -(left + (taps.begin - 1) * step) - 1;
+    return alike / job->stride[1] + 1;
+}
+
 /* `c`: floats between neighbours of x, which lies there. */
 INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const float *x,
                           const int64_t c, const int vectors, const int grouped) {
@@ -122,26 +137,27 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
     const int64_t row = part / window_parts(job), first = part % window_parts(job) * job->part,
                   end = first + job->part < job->out_width ? first + job->part : job->out_width;
     const int64_t image = row / job->out_height, h = row % job->out_height,
-                  top = h * job->stride[0] - job->pad[0], last = (job->kw - 1) * job->dilation[1];
+                  top = h * job->stride[0] - job->pad[0],
+                  to = image * job->image + h * job->out_width * job->pixel;
+    const int is_once = job->residual != NULL && job->residual == job->y; /* added where it lies */
     x += (image * job->c / c * job->height + top) * job->width * c;
-    const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height),
-                       all = {0, job->kw};
+    const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height);
     for (int64_t w = first; w < end;) {
-        const int64_t left = w * job->stride[1] - job->pad[1],
-                      y = image * job->image + (h * job->out_width + w) * job->pixel;
-        const int64_t inside = /* pixels from here on whose windows end within the row */
-            left < 0 || left + last >= job->width
-                ? 0
-                : (job->width - 1 - last - left) / job->stride[1] + 1;
-        const int64_t count = inside < end - w ? inside : end - w;
-        const float *from = x + left * c;
-        if (count >= pixels) {
-            put(job, b, rows, all, from, y, pixels, vectors, grouped);
-            w += pixels;
-        } else {
-            put(job, b, rows, window_range_at(left, job->kw, job->dilation[1], job->width), from, y,
-                1, vectors, grouped);
-            w++;
+        const int64_t left = w * job->stride[1] - job->pad[1];
+        const window_range taps = window_range_at(left, job->kw, job->dilation[1], job->width);
+        const int64_t alike = alike_from(job, taps, left), stop = alike < end - w ? w + alike : end,
+                      begin = w;
+        while (w < stop) {
+            const int whole = stop - begin >= pixels && (stop - w >= pixels || !is_once);
+            if (whole && stop - w < pixels) w = stop - pixels; /* some a second time */
+            const float *from = x + (w * job->stride[1] - job->pad[1]) * c;
+            if (whole) {
+                put(job, b, rows, taps, from, to + w * job->pixel, pixels, vectors, grouped);
+                w += pixels;
+            } else {
+                put(job, b, rows, taps, from, to + w * job->pixel, 1, vectors, grouped);
+                w++;
+            }
         }
     }
 }
@@ -152,9 +168,9 @@ static void compute_part(const window_job *job, int64_t part) {
                          .first = k,
                          .count = job->k - k < WIDE ? job->k - k : WIDE};
         if (b.count > LANES) {
-            part_of_block(job, part, &b, job->x, job->c, 2, 0);
+            part_of_block(job, part, &b, job->x, job->src_block, 2, 0);
         } else {
-            part_of_block(job, part, &b, job->x, job->c, 1, 0);
+            part_of_block(job, part, &b, job->x, job->src_block, 1, 0);
         }
     }
 }

@@ -15,6 +15,7 @@ typedef struct window_job {
     int64_t kh, kw;
     int64_t stride[2], dilation[2], pad[2]; /* top, left */
     int64_t part;                           /* neighbours of a row that are computed at a time */
+    int64_t src_block;            /* channels of x that lie beside each other, a part of c */
     int64_t pixel, vector, image; /* floats of y between neighbours, vectors of channels, images */
     const float *x, *weight;      /* the weight as it is packed */
     const float *bias, *residual;

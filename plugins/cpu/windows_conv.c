@@ -65,8 +65,8 @@ static int dots_pay(const dhow_conv_desc *d, const window_job *job) {
 static int choose_dots(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     const cpu_when when = device->backend->dots;
     const window_job *job = &plan->job;
-    if (device->isa != CPU_ISA_V4 || when == CPU_NEVER || !is_nhwc(d->dst_layout, d->k) ||
-        (when != CPU_ALWAYS && !dots_pay(d, job)))
+    if (device->isa != CPU_ISA_V4 || when == CPU_NEVER || !is_nhwc(d->src_layout, d->c) ||
+        !is_nhwc(d->dst_layout, d->k) || (when != CPU_ALWAYS && !dots_pay(d, job)))
         return 0;
     plan->pack = dots_pack;
     plan->part = dots_part;
@@ -89,8 +89,20 @@ static int is_long_row(const dhow_conv_desc *d, const window_job *job) {
  * without waiting. */
 static int is_slow_with_avx2(const dhow_conv_desc *d) {
     enum { REACH = 3, LANES = 8 };
-    return d->h > 1 && d->kh * d->kw > 1 && d->c > 1 &&
-           ((d->pad[1] > REACH && d->k <= 2 * LANES) || (d->k <= LANES && d->k > 2));
+    return d->kh * d->kw > 1 && d->c > 1 &&
+           (d->pad[1] > REACH || (d->h > 1 && d->k <= LANES && d->k > 2));
+}
+
+/* The layout of x, where tiles can read the one that is asked for; else any. Narrow tiles read all
+ * that there are, the first images of a network and blocks of channels among them. */
+static uint32_t tiles_src(const tiles *t, const dhow_conv_desc *d, int images) {
+    const uint32_t blocks = DHOW_LAYOUT_BLOCKS_8, plain = DHOW_LAYOUT_NCHW;
+    const int narrow = t == &tiles_v3, has_blocks = narrow && d->c % t->lanes == 0;
+    if (narrow && d->src_layout == plain) return plain;
+    if (has_blocks && d->src_layout == blocks) return blocks;
+    if (d->src_layout == DHOW_LAYOUT_ANY && images)
+        return has_blocks ? blocks : narrow && d->c < t->lanes ? plain : DHOW_LAYOUT_NHWC;
+    return is_nhwc(d->src_layout, d->c) ? DHOW_LAYOUT_NHWC : DHOW_LAYOUT_ANY;
 }
 
 static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
@@ -100,9 +112,13 @@ static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, windo
     /* Half of a wide vector would be empty. */
     const tiles *t = device->isa == CPU_ISA_V4 && d->k > tiles_v3.lanes ? &tiles_v4 : &tiles_v3;
     const int images = device->isa == CPU_ISA_V3 && is_slow_with_avx2(d);
-    if (!is_nhwc(d->dst_layout, d->k) && !is_in_blocks(d->dst_layout, d->k, t->lanes)) return 0;
+    const uint32_t src = tiles_src(t, d, images);
+    if (src == DHOW_LAYOUT_ANY ||
+        (!is_nhwc(d->dst_layout, d->k) && !is_in_blocks(d->dst_layout, d->k, t->lanes)))
+        return 0;
     if (when != CPU_ALWAYS && !images && !is_long_row(d, job)) return 0;
-    if (images && d->c == 8) plan->src = DHOW_LAYOUT_BLOCKS_8;
+    plan->src = src;
+    job->src_block = src == DHOW_LAYOUT_NCHW ? 1 : src == DHOW_LAYOUT_NHWC ? d->c : t->lanes;
     if (images && d->k % t->lanes == 0) plan->dst = DHOW_LAYOUT_BLOCKS_8;
     plan->pack = t->pack;
     plan->part = t->part;
@@ -161,8 +177,7 @@ static int choose(const cpu_device *device, const dhow_conv_desc *d, window_plan
     if (choose_planes(device, d, plan)) return 1;
     if (!cpu_activates(d->activation)) return 0;
     if (d->groups > 1) return choose_groups(device, d, plan);
-    return is_nhwc(d->src_layout, d->c) &&
-           (choose_dots(device, d, plan) || choose_tiles(device, d, plan));
+    return choose_dots(device, d, plan) || choose_tiles(device, d, plan);
 }
 
 /* ---- plans ---- */
@@ -183,6 +198,7 @@ static window_job job_of(const dhow_conv_desc *d) {
                         .width = d->w,
                         .c = d->c,
                         .k = d->k,
+                        .src_block = d->c,
                         .out_height = onednn_extent(d, 0),
                         .out_width = onednn_extent(d, 1),
                         .kh = d->kh,

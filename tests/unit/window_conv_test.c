@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "numbers_fixture.h"
 #include "plugins/cpu/activate.h"
@@ -15,6 +16,12 @@ static int64_t extent(int64_t n, int64_t kernel, int64_t stride, int64_t dilatio
     return (n + pads - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
+/* Where channel c of a pixel of an image of x is. */
+static int64_t seen_at(const window_job *j, int64_t n, int64_t pixel, int64_t c) {
+    const int64_t image = j->height * j->width, block = j->src_block;
+    return n * image * j->c + (c / block * image + pixel) * block + c % block;
+}
+
 static double sum_at(const window_job *j, const float *weight, int64_t n, int64_t h, int64_t w,
                      int64_t k) {
     double sum = j->bias[k];
@@ -23,7 +30,7 @@ static double sum_at(const window_job *j, const float *weight, int64_t n, int64_
         const int64_t x = w * j->stride[1] - j->pad[1] + t % j->kw * j->dilation[1];
         if (y < 0 || y >= j->height || x < 0 || x >= j->width) continue;
         for (int64_t c = 0; c < j->c; c++)
-            sum += (double)j->x[((n * j->height + y) * j->width + x) * j->c + c] *
+            sum += (double)j->x[seen_at(j, n, y * j->width + x, c)] *
                    weight[(k * j->c + c) * j->kh * j->kw + t];
     }
     return sum;
@@ -55,15 +62,17 @@ static void expect_rows(const way *by, window_job *j, int64_t images) {
     float *x = numbers(images * j->height * j->width * j->c), *bias = numbers(j->k),
           *weight = numbers(j->k * j->c * j->kh * j->kw), *packed = numbers(by->packed(j)),
           *residual = numbers(places * j->k), *y = numbers(places * j->k);
+    const int is_added = j->part % 2 == 0, in_place = j->part % 3 == 0;
     by->pack(j, weight, packed);
-    j->x = x, j->weight = packed, j->bias = bias, j->residual = j->part % 2 == 0 ? residual : NULL,
-    j->y = y;
+    j->x = x, j->weight = packed, j->bias = bias, j->y = y;
+    j->residual = is_added ? (in_place ? y : residual) : NULL;
+    memcpy(y, residual, (size_t)(places * j->k) * sizeof *y);
     for (int64_t p = 0; p < images * j->out_height * window_parts(j); p++) by->part(j, p);
     for (int64_t i = 0; i < places * j->k; i++) {
         const int64_t k = i % j->k, w = i / j->k % j->out_width,
                       h = i / j->k / j->out_width % j->out_height, n = i / j->k / image,
                       at = n * j->image + place_of(j, i / j->k % image, k, lanes);
-        const double sum = sum_at(j, weight, n, h, w, k) + (j->residual ? residual[at] : 0),
+        const double sum = sum_at(j, weight, n, h, w, k) + (is_added ? residual[at] : 0),
                      want = j->activation.kind == DHOW_ACTIVATION_RELU ? fmax(sum, 0) : sum;
         cr_assert_float_eq(y[at], want, 1e-5 + 1.2e-7 * (double)(j->c * j->kh * j->kw),
                            "k %d c %d %dx%d: element %d is %.9g, not %.9g", (int)j->k, (int)j->c,
@@ -77,21 +86,27 @@ static void expect_all(const way *by) {
                          results[] = {1, 2, 3, 4, 8, 16, 45};
     for (int i = 0; i < 7 * 4 * 8; i++) {
         const int64_t *window = windows[i / 7 % 4], how = i / 28;
+        const int far = how > 5 && window[1] < 20; /* windows reach far beyond the image */
         window_job j = {
             .height = 7,
             .width = 45,
-            .c = how % 4 == 3 ? 1 : 5 + how * 9,
+            .c = how % 4 == 3   ? 1
+                 : how % 4 == 2 ? 8 + how * 4
+                                : 5 + how * 9,
             .k = results[i % 7],
             .kh = window[0],
             .kw = window[1],
             .stride = {1 + how % 2, 1 + how / 2 % 2},
-            .dilation = {1 + how / 4 % 2, 1 + how % 2},
-            .pad = {how % 3, how % 4},
-            .part = 16 + 5 * (i % 3),
+            .dilation = {1 + how / 4 % 2, far ? 11 : 1 + how % 2},
+            .pad = {how % 3, far ? 15 : how % 4},
+            .part = 16 + 5 * (i % 3) + 2 * (i % 5),
             .activation = {how == 5 ? DHOW_ACTIVATION_NONE : DHOW_ACTIVATION_RELU, 0, 0}};
         j.out_height = extent(j.height, j.kh, j.stride[0], j.dilation[0], 2 * j.pad[0]);
         j.out_width = extent(j.width, j.kw, j.stride[1], j.dilation[1], 2 * j.pad[1]);
+        j.src_block = j.c;
         expect_rows(by, &j, 2);
+        for (j.src_block = 1; by->lanes > 0 && j.src_block <= 8; j.src_block += 7)
+            if (j.c % j.src_block == 0) expect_rows(by, &j, 2);
     }
 }
 
