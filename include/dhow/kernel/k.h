@@ -915,6 +915,7 @@ K_DEFINE_REDUCES(f64)
 #endif
 /* The space may be declared for a larger type than is reduced in it. */
 #define REDUCE(op, T, v, j, n, e) K_REDUCE(op, T, v, j, n, e)
+#define REDUCE_LONG REDUCE
 #define K_REDUCE(op, T, v, j, n, e)           \
     T v = K_ID_##op##_##T;                    \
     ITEM_FOR_NB(j, n)                         \
@@ -1016,6 +1017,23 @@ FN f64 k_unkey_f64(i64 k)
         K_SIMD_REDUCE(SUM, k_part) for (idx j = k_at; j < k_end; j++) k_part += (e);                  \
         v += k_part;                                                                                  \
     }
+/* The same of several vectors side by side, where each addition would wait for the one before it: rows of cheap e. */
+#if defined(__clang__) && defined(K_C) && !defined(K_REVERSE) && !defined(__OPTIMIZE_SIZE__)
+#define REDUCE_LONG(op, T, v, j, n, e) K_REDUCE_LONG_##op(T, v, j, n, e)
+#define K_REDUCE_LONG_SUM(T, v, j, n, e)                                                              \
+    T v = 0;                                                                                          \
+    for (idx k_at = 0; k_at < (idx)(n); k_at += K_PART) {                                             \
+        const idx k_end = (idx)(n) - k_at < K_PART ? (idx)(n) : k_at + K_PART;                        \
+        const idx k_many = k_at + (k_end - k_at) / 64 * 64;                                           \
+        T k_part = 0, k_rest = 0;                                                                     \
+        K_PRAGMA(clang loop vectorize(enable) interleave_count(4))                                    \
+        for (idx j = k_at; j < k_many; j++) k_part += (e);                                            \
+        K_SIMD_REDUCE(SUM, k_rest) for (idx j = k_many; j < k_end; j++) k_rest += (e);                \
+        v += k_part + k_rest;                                                                         \
+    }
+#else
+#define REDUCE_LONG REDUCE
+#endif
 #define K_REDUCE_MAX(T, v, j, n, e) K_REDUCE_KEY(MAX, >, K_ID_MAX_##T, T, v, j, n, e)
 #define K_REDUCE_MIN(T, v, j, n, e) K_REDUCE_KEY(MIN, <, K_ID_MIN_##T, T, v, j, n, e)
 #define K_REDUCE_KEY(op, cmp, id, T, v, j, n, e)                                              \
