@@ -24,6 +24,9 @@ typedef struct transposed_plan {
     int64_t product_floats, room_floats; /* of a thread: the product and a row of sums */
 } transposed_plan;
 
+/* Elements of a row that lie across are lines apart, which fall upon each other in a cache. */
+static int is_packed(const dhow_conv_desc *d) { return (d->flags & DHOW_BLAS_CONSTANT_B) != 0; }
+
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 static int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -92,21 +95,35 @@ typedef struct transposed_operands {
     float *y, *rooms;
 } transposed_operands;
 
-/* c[m][n] of the weight's rows, which lie across, with x. */
+/* Rows of the weight, one for each tap of a channel of y: side by side where it was packed, else
+ * they lie across. */
+typedef struct weight_rows {
+    int64_t row, column; /* floats apart */
+} weight_rows;
+
+static weight_rows rows_of_weight(const transposed_plan *plan) {
+    const dhow_conv_desc *d = &plan->desc;
+    return is_packed(d) ? (weight_rows){d->c / d->groups, 1}
+                        : (weight_rows){1, d->k / d->groups * plan->taps};
+}
+
+/* c[m][n] of rows of the weight with x. */
 static dnnl_status_t multiply(const transposed_plan *plan, int64_t m, int64_t n,
                               const float *weight, const float *x, float *c) {
     const dhow_conv_desc *d = &plan->desc;
-    const int64_t inputs = d->c / d->groups, across = d->k / d->groups * plan->taps;
+    const int64_t inputs = d->c / d->groups;
+    const weight_rows lie = rows_of_weight(plan);
     panels *by_panels = cpu_panels(plan->work.device, m, n, inputs);
     if (!by_panels)
-        return plan->dnnl->dnnl_sgemm('T', 'N', m, n, inputs, 1.0f, weight, across, x, d->h * d->w,
-                                      0.0f, c, n);
+        return plan->dnnl->dnnl_sgemm(is_packed(d) ? 'N' : 'T', 'N', m, n, inputs, 1.0f, weight,
+                                      is_packed(d) ? lie.row : lie.column, x, d->h * d->w, 0.0f, c,
+                                      n);
     const panels_job job = {.m = m,
                             .n = n,
                             .k = inputs,
                             .a = weight,
-                            .a_row = 1,
-                            .a_column = across,
+                            .a_row = lie.row,
+                            .a_column = lie.column,
                             .b = x,
                             .b_row = d->h * d->w,
                             .b_column = 1,
@@ -129,7 +146,8 @@ static dnnl_status_t run_task(const transposed_plan *plan, const transposed_oper
     const row_range seen = rows_below(d, row, end);
     const int64_t count = most(0, seen.end - seen.begin) * d->w;
     if (count > 0) {
-        const float *weight = o->weight + (group % d->groups * inputs * outputs + k) * taps;
+        const float *weight = o->weight + group % d->groups * inputs * outputs * taps +
+                              k * taps * rows_of_weight(plan).row;
         const float *x = o->x + (group * inputs * d->h + seen.begin) * d->w;
         const dnnl_status_t status = multiply(plan, channels * taps, count, weight, x, room);
         if (status != dnnl_success) return status;
@@ -191,6 +209,10 @@ static int is_empty(const dhow_conv_desc *d) {
     return d->n * d->c * d->h * d->w == 0 || d->k * d->out[1] * d->out[2] == 0;
 }
 
+static uint64_t weight_bytes(const dhow_conv_desc *d) {
+    return (uint64_t)(d->c * (d->k / d->groups) * d->kh * d->kw) * sizeof(float);
+}
+
 static int32_t transposed_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,
                                     dhow_conv_plan_info *out_info, dhow_error *err) {
     cpu_device *device = handle;
@@ -224,10 +246,36 @@ static int32_t transposed_plan_make(void *handle, const dhow_conv_desc *d, void 
                               .src_layout = DHOW_LAYOUT_NCHW,
                               .dst_layout = DHOW_LAYOUT_NCHW,
                               .workspace_bytes = bytes,
+                              .packed_bytes = is_packed(d) ? weight_bytes(d) : 0,
                               .src_bytes = (uint64_t)(d->n * d->c * d->h * d->w) * 4,
                               .dst_bytes = (uint64_t)(d->n * d->k * d->out[1] * d->out[2]) * 4};
     *out_plan = plan;
     return DHOW_OK;
+}
+
+/* weight[groups][inputs][rows] as [groups][rows][inputs] */
+static int32_t transposed_pack(void *handle, void *stream, dhow_buffer weight, dhow_buffer packed,
+                               dhow_error *err) {
+    const transposed_plan *plan = handle;
+    const dhow_conv_desc *d = &plan->desc;
+    const int64_t inputs = d->c / d->groups, rows = d->k / d->groups * plan->taps;
+    enum { LINE = 16 /* floats that are read at once */ };
+    const float *from = onednn_address(weight);
+    float *to = onednn_address(packed);
+    (void)stream, (void)err;
+    for (int64_t g = 0; g < d->groups; g++, from += inputs * rows, to += inputs * rows) {
+        for (int64_t first = 0; first < rows; first += LINE) {
+            const int64_t end = least(rows, first + LINE);
+            for (int64_t i = 0; i < inputs; i++)
+                for (int64_t r = first; r < end; r++) to[r * inputs + i] = from[i * rows + r];
+        }
+    }
+    return DHOW_OK;
+}
+
+static uint64_t transposed_packed_form(void *handle) {
+    (void)handle;
+    return TRANSPOSED_FORM;
 }
 
 static int32_t transposed_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,
@@ -259,5 +307,7 @@ static int32_t transposed_run(void *handle, void *stream, dhow_buffer x, dhow_bu
 const dhow_conv onednn_transposed = {.struct_size = (uint32_t)sizeof(dhow_conv),
                                      .minor = 1,
                                      .plan = transposed_plan_make,
+                                     .pack = transposed_pack,
                                      .run = transposed_run,
-                                     .destroy = transposed_destroy};
+                                     .destroy = transposed_destroy,
+                                     .packed_form = transposed_packed_form};
