@@ -58,19 +58,21 @@ static dhow_status pool_images(dhowi_lowering *b, int32_t x, const dhowi_window3
     return dhowi_reshape(b, *out, y->rank, y->shape, out);
 }
 
-/* Whether a volume's maximum is one of images: not where a window lies in the padding alone, for
- * which those have another value. */
-static bool has_image_windows(const dhowi_window3d *s, int32_t rank) {
+/* Whether a volume's maximum is one of images, or its mean one of theirs, of which a window's all
+ * have as many pixels: not where a window lies in the padding alone, for which those have another
+ * value. Means of 16 bits would be rounded twice. */
+static bool has_image_windows(const dhowi_window3d *s, const dhowi_tensor_desc *x) {
+    const bool of_images = s->mode == MAXIMUM || (s->mode == MEAN && x->dtype == DHOW_F32);
     bool inside = true;
     for (int i = 0; i < 3; i++)
         inside = inside && s->before[i] < s->kernel[i] &&
                  (s->out[i] - 1) * s->stride[i] - s->before[i] < s->in[i];
-    return rank == 5 && s->mode == MAXIMUM && dhowi_optimises(DHOWI_OPTIMISE_VOLUMES) &&
+    return x->rank == 5 && of_images && dhowi_optimises(DHOWI_OPTIMISE_VOLUMES) &&
            DHOWI_GUARD(windows_of_padding, inside) &&
            DHOWI_GUARD(windows_with_gaps, s->dilation[0] * s->dilation[1] * s->dilation[2] == 1);
 }
 
-/* The maxima of slices, and those of them along the depth. */
+/* The maxima or means of slices, and those of them along the depth. */
 static dhow_status pool_slices(dhowi_lowering *b, int32_t x, const dhowi_window3d *s,
                                const dhowi_tensor_desc *y, int32_t *out) {
     const int64_t n = y->shape[0], c = y->shape[1], pixels = s->out[1] * s->out[2];
@@ -84,9 +86,9 @@ static dhow_status pool_slices(dhowi_lowering *b, int32_t x, const dhowi_window3
     const dhowi_tensor_desc slices = {
         .dtype = y->dtype, .rank = 4, .shape = {n, c * s->in[0], s->out[1], s->out[2]}};
     DHOWI_TRY(dhowi_reshape(b, x, 4, images, &x));
-    DHOWI_TRY(pool_images(b, x, s, MAXIMUM, &slices, &x));
+    DHOWI_TRY(pool_images(b, x, s, s->mode, &slices, &x));
     DHOWI_TRY(dhowi_reshape(b, x, 4, columns, &x));
-    return pool_images(b, x, &depth, MAXIMUM, y, out);
+    return pool_images(b, x, &depth, s->mode, y, out);
 }
 
 /* Taps behind image and padding are in nobody's window; models write windows of thousands for
@@ -131,7 +133,7 @@ dhow_status dhowi_lower_pool(dhowi_lowering *b) {
     dhowi_window_shape(s, own.rank, &y);
     if (is_plain_pool(b, s, &own, mode)) {
         DHOWI_TRY(pool_images(b, x, s, mode, &y, &b->out[0]));
-    } else if (has_image_windows(s, own.rank)) {
+    } else if (has_image_windows(s, &own)) {
         DHOWI_TRY(pool_slices(b, x, s, &y, &b->out[0]));
     } else {
         int32_t wide;
