@@ -159,33 +159,34 @@ static conform_result pools(conform_env *env, dhow_dtype dtype) {
     conform_array x = conform_array_random(env, dtype, 5, shape, -4, 4, 3);
     conform_array most = conform_array_new(env, dtype, 5, result);
     conform_array mean = conform_array_new(env, dtype, 5, result);
+    conform_array norm = conform_array_new(env, dtype, 5, result);
     conform_array where = conform_array_new(env, DHOW_I64, 5, result);
     for (int64_t i = 0; i < most.count; i++) most.value[i] = -(double)INFINITY;
     for (int64_t i = 0; i < x.count; i++) {
         const int64_t to = i / (D * H * W) * 4 + i / (H * W) % D / 2 * 2 + i / W % H / 3;
         mean.value[to] += x.value[i] / 12;
+        norm.value[to] = hypot(norm.value[to], x.value[i]);
         if (x.value[i] <= most.value[to]) continue; /* of two the first */
         most.value[to] = x.value[i];
         where.value[to] = (double)i;
     }
-    bytes largest = node_of("MaxPool", "max", "a", "y"),
-          found = node_of("MaxPool", "at", "a", "y z"),
-          average = node_of("AveragePool", "mean", "a", "y");
-    bytes *const all[] = {&largest, &found, &average};
-    for (int i = 0; i < 3; i++) {
-        add_ints(all[i], "kernel_shape", 3, kernel);
-        add_ints(all[i], "strides", 3, kernel);
+    bytes nodes[] = {node_of("MaxPool", "max", "a", "y"), node_of("MaxPool", "at", "a", "y z"),
+                     node_of("AveragePool", "mean", "a", "y"), node_of("LpPool", "norm", "a", "y")};
+    const one_node wanted[] = {{{&x}, {&most}, {0, 0}, "MaxPool of volumes"},
+                               {{&x}, {&most, &where}, {0, 0}, "MaxPool's indices"},
+                               {{&x}, {&mean}, near(dtype), "AveragePool"},
+                               {{&x}, {&norm}, near(dtype), "LpPool"}};
+    conform_result r = CONFORM_PASS;
+    for (int i = 0; i < 4; i++) {
+        add_ints(&nodes[i], "kernel_shape", 3, kernel);
+        add_ints(&nodes[i], "strides", 3, kernel);
+        if (r == CONFORM_PASS) {
+            r = run_node(env, &nodes[i], &wanted[i]);
+        } else {
+            bytes_free(&nodes[i]);
+        }
     }
-    conform_result r =
-        run_node(env, &largest, &(one_node){{&x}, {&most}, {0, 0}, "MaxPool of volumes"});
-    if (r != CONFORM_PASS) bytes_free(&found);
-    if (r == CONFORM_PASS)
-        r = run_node(env, &found, &(one_node){{&x}, {&most, &where}, {0, 0}, "MaxPool's indices"});
-    if (r != CONFORM_PASS) {
-        bytes_free(&average);
-        return r;
-    }
-    return run_node(env, &average, &(one_node){{&x}, {&mean}, near(dtype), "AveragePool"});
+    return r;
 }
 
 /* ---- weights of 4 bits ---- */
