@@ -136,6 +136,19 @@ typedef struct number {
     float value;
 } number;
 
+/* Nodes {operator, inputs, output} and numbers that they read. */
+static void put_nodes(bytes *graph, size_t nodes, const char *const (*node)[3], size_t numbers,
+                      const number *known) {
+    for (size_t i = 0; i < nodes; i++) {
+        bytes t = node_of(node[i][0], "", node[i][1], node[i][2]);
+        put_message(graph, GRAPH_NODE, &t);
+    }
+    for (size_t i = 0; i < numbers; i++) {
+        bytes t = scalar_of(known[i].name, known[i].value);
+        put_message(graph, GRAPH_INITIALIZER, &t);
+    }
+}
+
 /* y[2][3] of x[2][4] by nodes {type, inputs, output} with the product p = x w, a bias b and
  * numbers. */
 static bytes ended_product(size_t nodes, const char *const (*node)[3], size_t numbers,
@@ -143,18 +156,11 @@ static bytes ended_product(size_t nodes, const char *const (*node)[3], size_t nu
     bytes g = {0}, t = node_of("MatMul", "", "x w", "p");
     const int64_t in[] = {2, 4}, out[] = {2, 3};
     put_message(&g, GRAPH_NODE, &t);
-    for (size_t i = 0; i < nodes; i++) {
-        t = node_of(node[i][0], "", node[i][1], node[i][2]);
-        put_message(&g, GRAPH_NODE, &t);
-    }
+    put_nodes(&g, nodes, node, numbers, known);
     t = floats_of("w", 4, 3);
     put_message(&g, GRAPH_INITIALIZER, &t);
     t = floats_of("b", 3, 0);
     put_message(&g, GRAPH_INITIALIZER, &t);
-    for (size_t i = 0; i < numbers; i++) {
-        t = scalar_of(known[i].name, known[i].value);
-        put_message(&g, GRAPH_INITIALIZER, &t);
-    }
     t = value_of("x", 2, in);
     put_message(&g, GRAPH_INPUT, &t);
     t = value_of("y", 2, out);
@@ -205,14 +211,7 @@ Test(onnx, a_gelu_in_five_nodes_of_a_sum_is_a_gelu) {
     dhow_tensor *x, *y = NULL;
     void *data;
     put_message(&g, GRAPH_INITIALIZER, &t);
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
-        t = node_of(nodes[i][0], "", nodes[i][1], nodes[i][2]);
-        put_message(&g, GRAPH_NODE, &t);
-    }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        t = scalar_of(known[i].name, known[i].value);
-        put_message(&g, GRAPH_INITIALIZER, &t);
-    }
+    put_nodes(&g, sizeof nodes / sizeof *nodes, nodes, sizeof known / sizeof *known, known);
     t = value_of("x", 2, shape);
     put_message(&g, GRAPH_INPUT, &t);
     t = value_of("y", 2, shape);

@@ -82,6 +82,8 @@ bool dhowi_number_of(dhowi_lowering *b, int32_t ref, double *out);
 uint32_t dhowi_operands_of(const dhowi_step *s);
 /* Whether an instruction looks at its operand. */
 bool dhowi_reads_operand(uint32_t word);
+/* How many constants an instruction asks for. */
+uint32_t dhowi_word_constants(uint32_t word);
 /* Whether instructions from `from` on read an operand. */
 bool dhowi_is_used(const dhowi_program *p, uint32_t from, uint32_t source);
 /* Drops an operand that no instruction reads any more. */

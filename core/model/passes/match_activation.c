@@ -288,10 +288,7 @@ static bool rest_of(const dhowi_program *p, uint32_t from, dhowi_program *rest) 
 static uint32_t constants_of(const dhowi_program *p, uint32_t words) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < words; i++) {
-        const uint32_t word = p->word[i],
-                       own = dhowi_reads_operand(word)
-                                 ? dhowi_word_source(word) == DHOWI_MAP_CONSTANT
-                                 : dhowi_map_constants((dhowi_map_op)dhowi_word_op(word));
+        const uint32_t word = p->word[i], own = dhowi_word_constants(word);
         if (own > 0) count = DHOWI_MAX(count, dhowi_word_constant(word) + own);
     }
     return count;

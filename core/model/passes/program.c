@@ -19,6 +19,11 @@ bool dhowi_reads_operand(uint32_t word) {
            op >= DHOWI_MAP_BIT_AND;
 }
 
+uint32_t dhowi_word_constants(uint32_t word) {
+    return dhowi_reads_operand(word) ? dhowi_word_source(word) == DHOWI_MAP_CONSTANT
+                                     : dhowi_map_constants((dhowi_map_op)dhowi_word_op(word));
+}
+
 bool dhowi_is_used(const dhowi_program *p, uint32_t from, uint32_t source) {
     for (uint32_t i = from; i < p->words; i++) {
         if (dhowi_reads_operand(p->word[i]) && dhowi_word_source(p->word[i]) == source) return true;
@@ -138,9 +143,9 @@ static bool append_word(const dhowi_lowering *b, dhowi_step *to, const dhowi_ste
                         uint32_t word) {
     dhowi_program *p = &to->attrs.program;
     const dhowi_program *q = &from->attrs.program;
-    uint32_t source = dhowi_word_source(word), op = dhowi_word_op(word), first = word >> 16 & 255;
-    uint32_t constants = dhowi_map_constants((dhowi_map_op)op);
-    if (source == DHOWI_MAP_CONSTANT && dhowi_reads_operand(word)) constants = 1;
+    uint32_t source = dhowi_word_source(word), op = dhowi_word_op(word),
+             first = dhowi_word_constant(word);
+    const uint32_t constants = dhowi_word_constants(word);
     if (p->words == DHOWI_MAP_WORDS || p->constants + constants > DHOWI_MAP_CONSTANTS) return false;
     if (source < DHOWI_MAP_CONSTANT && dhowi_reads_operand(word)) {
         int32_t operand = add_operand(b, to, from->in[source]);
