@@ -120,16 +120,6 @@ INLINE void put(const window_job *job, const block *b, window_range rows, window
     finish(job, b, all, y, pixels, vectors);
 }
 
-/* Pixels from one on whose windows have the same taps within the row; their first begins there. */
-INLINE int64_t alike_from(const window_job *job, window_range taps, int64_t left) {
-    const int64_t step = job->dilation[1];
-    int64_t alike = job->out_width * job->stride[1]; /* until the last leaves, or another enters */
-    if (taps.end > taps.begin) alike = job->width - 1 - left - (taps.end - 1) * step;
-    if (taps.begin > 0 && -(left + (taps.begin - 1) * step) - 1 < alike)
-        alike = -(left + (taps.begin - 1) * step) - 1;
-    return alike / job->stride[1] + 1;
-}
-
 /* `c`: floats between neighbours of x, which lies there. */
 INLINE void part_of_block(const window_job *job, int64_t part, const block *b, const float *x,
                           const int64_t c, const int vectors, const int grouped) {
@@ -145,8 +135,8 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
     for (int64_t w = first; w < end;) {
         const int64_t left = w * job->stride[1] - job->pad[1];
         const window_range taps = window_range_at(left, job->kw, job->dilation[1], job->width);
-        const int64_t alike = alike_from(job, taps, left), stop = alike < end - w ? w + alike : end,
-                      begin = w;
+        const int64_t alike = window_alike(job, taps, left),
+                      stop = alike < end - w ? w + alike : end, begin = w;
         while (w < stop) {
             const int whole = stop - begin >= pixels && (stop - w >= pixels || !is_once);
             if (whole && stop - w < pixels) w = stop - pixels; /* some a second time */

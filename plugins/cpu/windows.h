@@ -40,4 +40,14 @@ static inline window_range window_range_at(int64_t first, int64_t count, int64_t
     return t;
 }
 
+/* Pixels from one on whose windows have the same taps within the row; the first begins there. */
+static inline int64_t window_alike(const window_job *job, window_range taps, int64_t left) {
+    const int64_t step = job->dilation[1], before = -(left + (taps.begin - 1) * step) - 1,
+                  behind = job->width - 1 - left - (taps.end - 1) * step;
+    int64_t alike = job->out_width * job->stride[1]; /* until the last leaves, or another enters */
+    if (taps.end > taps.begin) alike = behind;
+    if (taps.begin > 0 && before < alike) alike = before;
+    return alike / job->stride[1] + 1;
+}
+
 #endif

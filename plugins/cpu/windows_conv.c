@@ -84,13 +84,30 @@ static int is_long_row(const dhow_conv_desc *d, const window_job *job) {
     return d->h == 1 && job->out_width >= LONG && d->kw > 1 && d->c * d->k * d->kw <= MANY;
 }
 
+/* Whether tiles of six pixels, whose windows the ends of the row cut alike, make up for pixels by
+ * themselves, which take nearly half as long each. */
+static int are_tiles_whole(const window_job *job) {
+    enum { TILE = 6 };
+    double spent = 0;
+    for (int64_t w = 0; w < job->out_width;) {
+        const int64_t left = w * job->stride[1] - job->pad[1];
+        const window_range taps = window_range_at(left, job->kw, job->dilation[1], job->width);
+        const int64_t alike = window_alike(job, taps, left), rest = job->out_width - w,
+                      run = alike < rest ? alike : rest;
+        spent += run < TILE ? 0.42 * (double)run : (double)((run + TILE - 1) / TILE);
+        w += run;
+    }
+    return TILE * spent < 1.5 * (double)job->out_width;
+}
+
 /* With AVX2 oneDNN gathers windows that reach beyond the image by more than it computes at once,
  * for a product; and adds up three pixels of 8 channels, where the instructions take ten to do so
  * without waiting. */
-static int is_slow_with_avx2(const dhow_conv_desc *d) {
+static int is_slow_with_avx2(const dhow_conv_desc *d, const window_job *job) {
     enum { REACH = 3, LANES = 8 };
-    return d->kh * d->kw > 1 && d->c > 1 &&
-           (d->pad[1] > REACH || (d->h > 1 && d->k <= LANES && d->k > 2));
+    const int reaches =
+        d->pad[1] > REACH && ((d->h > 1 && d->k <= 2 * LANES) || are_tiles_whole(job));
+    return d->kh * d->kw > 1 && d->c > 1 && (reaches || (d->h > 1 && d->k <= LANES && d->k > 2));
 }
 
 /* The layout of x, where tiles can read the one that is asked for; else any. Narrow tiles read all
@@ -111,7 +128,7 @@ static int choose_tiles(const cpu_device *device, const dhow_conv_desc *d, windo
     if (device->isa < CPU_ISA_V3 || when == CPU_NEVER) return 0;
     /* Half of a wide vector would be empty. */
     const tiles *t = device->isa == CPU_ISA_V4 && d->k > tiles_v3.lanes ? &tiles_v4 : &tiles_v3;
-    const int images = device->isa == CPU_ISA_V3 && is_slow_with_avx2(d);
+    const int images = device->isa == CPU_ISA_V3 && is_slow_with_avx2(d, job);
     const uint32_t src = tiles_src(t, d, images);
     if (src == DHOW_LAYOUT_ANY ||
         (!is_nhwc(d->dst_layout, d->k) && !is_in_blocks(d->dst_layout, d->k, t->lanes)))
