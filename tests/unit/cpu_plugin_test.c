@@ -221,8 +221,10 @@ Test(cpu_plugin, large_results_equal_small_ones) {
     launch("add_f32", N, add, 4); /* in place */
     for (size_t i = 0; i < N; i++) cr_assert(y[i] == x[i] + z[i] || isnan(z[i]));
     const int64_t rows = 4100, cols = 2045;
-    const dhow_arg softmax[] = {buffer_arg(x, 0), buffer_arg(y, 0), i64_arg(rows), i64_arg(cols), i32_arg(0)};
-    const dhow_arg head[] = {buffer_arg(x, 0), buffer_arg(z, 0), i64_arg(8), i64_arg(cols), i32_arg(0)};
+    const dhow_arg softmax[] = {buffer_arg(x, 0), buffer_arg(y, 0), i64_arg(rows), i64_arg(cols),
+                                i32_arg(0)};
+    const dhow_arg head[] = {buffer_arg(x, 0), buffer_arg(z, 0), i64_arg(8), i64_arg(cols),
+                             i32_arg(0)};
     launch("softmax_f32", (uint64_t)(rows * cols), softmax, 5);
     launch("softmax_f32", (uint64_t)(8 * cols), head, 5);
     cr_assert(memcmp(y, z, (size_t)(8 * cols) * 4) == 0);
@@ -686,8 +688,11 @@ static void check_transposed(const dhow_conv *conv, const dhow_conv_desc *d) {
     dhow_conv_plan_info info = {.struct_size = (uint32_t)sizeof info};
     void *plan = NULL;
     OK(conv->plan(device, d, &plan, &info, &err));
-    cr_assert(info.packed_bytes == 0 && info.dst_bytes == (uint64_t)count * 4);
+    const int is_constant = (d->flags & DHOW_BLAS_CONSTANT_B) != 0;
+    cr_assert_eq(info.packed_bytes, is_constant ? (uint64_t)weights * 4 : 0);
+    cr_assert_eq(info.dst_bytes, (uint64_t)count * 4);
     float *x = allocate((uint64_t)pixels * 4), *w = allocate((uint64_t)weights * 4);
+    float *packed = allocate((uint64_t)weights * 4);
     float *bias = allocate((uint64_t)d->k * 4), *y = allocate((uint64_t)count * 4);
     double *want = allocate((uint64_t)count * 8);
     void *workspace = allocate(info.workspace_bytes);
@@ -697,7 +702,8 @@ static void check_transposed(const dhow_conv *conv, const dhow_conv_desc *d) {
     for (int64_t i = 0; i < count; i++) y[i] = NAN;
     memset(workspace, 0xff, info.workspace_bytes); /* NaN, too */
     const dhow_buffer none = {0, 0};
-    OK(conv->run(plan, stream, buffer_of(x), buffer_of(w), buffer_of(y),
+    if (is_constant) OK(conv->pack(plan, stream, buffer_of(w), buffer_of(packed), &err));
+    OK(conv->run(plan, stream, buffer_of(x), buffer_of(is_constant ? packed : w), buffer_of(y),
                  d->flags & DHOW_EPILOGUE_BIAS ? buffer_of(bias) : none, none, buffer_of(workspace),
                  &err));
     transposed_loops(d, x, w, bias, want);
@@ -711,7 +717,8 @@ static void check_transposed(const dhow_conv *conv, const dhow_conv_desc *d) {
                   want[i]);
     }
     conv->destroy(plan);
-    release(x), release(w), release(bias), release(y), release(want), release(workspace);
+    release(x), release(w), release(packed), release(bias), release(y), release(want);
+    release(workspace);
 }
 
 Test(cpu_plugin, transposed_convolutions_are_those_of_plain_loops) {
