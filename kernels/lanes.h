@@ -3,6 +3,13 @@
  * Rows of a matrix on GPUs, each shared by `lanes` items side by side: a power of two, so that a group has K_WG / lanes rows at
  * once. An item takes shares of memory, of which those at either end of a row may lie in it in part. How many lanes a row gets
  * is core's to say, by extents alone. */
+
+/* Sums of rows, where reading an element is cheap. */
+#if IS_F32(T)
+#define REDUCE_ROW REDUCE_LONG
+#else
+#define REDUCE_ROW REDUCE
+#endif
 #ifndef K_LOOPS
 #define R REAL(T)
 SHARE_ACCESS(T)

@@ -9,7 +9,7 @@
 #include "vectors.h"
 
 /* Sums that the registers hold: of so many pixels, two vectors of channels each or one. */
-enum { WIDE = 2 * LANES, PIXELS = 12, PIXELS_WIDE = LANES == 16 ? 12 : 6 };
+enum { WIDE = 2 * LANES, PIXELS = 12, PIXELS_WIDE = LANES == 16 ? 12 : TILES_PIXELS };
 
 /* Channels that are computed at once, as one vector or two. */
 typedef struct block {
@@ -133,19 +133,17 @@ INLINE void part_of_block(const window_job *job, int64_t part, const block *b, c
     x += (image * job->c / c * job->height + top) * job->width * c;
     const window_range rows = window_range_at(top, job->kh, job->dilation[0], job->height);
     for (int64_t w = first; w < end;) {
-        const int64_t left = w * job->stride[1] - job->pad[1];
-        const window_range taps = window_range_at(left, job->kw, job->dilation[1], job->width);
-        const int64_t alike = window_alike(job, taps, left),
-                      stop = alike < end - w ? w + alike : end, begin = w;
-        while (w < stop) {
-            const int whole = stop - begin >= pixels && (stop - w >= pixels || !is_once);
-            if (whole && stop - w < pixels) w = stop - pixels; /* some a second time */
+        const window_run run = window_run_at(job, w, end);
+        const int64_t begin = w;
+        while (w < run.end) {
+            const int whole = run.end - begin >= pixels && (run.end - w >= pixels || !is_once);
+            if (whole && run.end - w < pixels) w = run.end - pixels; /* some a second time */
             const float *from = x + (w * job->stride[1] - job->pad[1]) * c;
             if (whole) {
-                put(job, b, rows, taps, from, to + w * job->pixel, pixels, vectors, grouped);
+                put(job, b, rows, run.taps, from, to + w * job->pixel, pixels, vectors, grouped);
                 w += pixels;
             } else {
-                put(job, b, rows, taps, from, to + w * job->pixel, 1, vectors, grouped);
+                put(job, b, rows, run.taps, from, to + w * job->pixel, 1, vectors, grouped);
                 w++;
             }
         }

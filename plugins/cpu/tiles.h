@@ -22,7 +22,8 @@ typedef struct tiles {
     void (*pack_groups)(const window_job *job, const float *weight, float *packed);
     void (*part_of_groups)(const window_job *job, int64_t part);
 } tiles;
-enum { TILES_GROUP = 4 }; /* lanes of a vector among which instructions deal without delay */
+enum { TILES_PIXELS = 6 }; /* that tiles_v3 computes at once, of two vectors of channels each */
+enum { TILES_GROUP = 4 };  /* lanes of a vector among which instructions deal without delay */
 extern const tiles tiles_v3, tiles_v4;
 
 static inline int64_t tiles_packed_groups(const window_job *job) {

@@ -40,14 +40,21 @@ static inline window_range window_range_at(int64_t first, int64_t count, int64_t
     return t;
 }
 
-/* Pixels from one on whose windows have the same taps within the row; the first begins there. */
-static inline int64_t window_alike(const window_job *job, window_range taps, int64_t left) {
-    const int64_t step = job->dilation[1], before = -(left + (taps.begin - 1) * step) - 1,
-                  behind = job->width - 1 - left - (taps.end - 1) * step;
+/* Neighbours of a row, from pixel w to `end` - 1, whose windows have the same taps within it. */
+typedef struct window_run {
+    window_range taps;
+    int64_t end;
+} window_run;
+
+static inline window_run window_run_at(const window_job *job, int64_t w, int64_t end) {
+    const int64_t step = job->dilation[1], left = w * job->stride[1] - job->pad[1];
+    const window_range taps = window_range_at(left, job->kw, step, job->width);
     int64_t alike = job->out_width * job->stride[1]; /* until the last leaves, or another enters */
-    if (taps.end > taps.begin) alike = behind;
+    if (taps.end > taps.begin) alike = job->width - 1 - left - (taps.end - 1) * step;
+    const int64_t before = -(left + (taps.begin - 1) * step) - 1;
     if (taps.begin > 0 && before < alike) alike = before;
-    return alike / job->stride[1] + 1;
+    const int64_t next = w + alike / job->stride[1] + 1;
+    return (window_run){taps, next < end ? next : end};
 }
 
 #endif

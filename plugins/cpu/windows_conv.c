@@ -87,17 +87,13 @@ static int is_long_row(const dhow_conv_desc *d, const window_job *job) {
 /* Whether tiles of six pixels, whose windows the ends of the row cut alike, make up for pixels by
  * themselves, which take nearly half as long each. */
 static int are_tiles_whole(const window_job *job) {
-    enum { TILE = 6 };
+    const int64_t tile = TILES_PIXELS;
     double spent = 0;
-    for (int64_t w = 0; w < job->out_width;) {
-        const int64_t left = w * job->stride[1] - job->pad[1];
-        const window_range taps = window_range_at(left, job->kw, job->dilation[1], job->width);
-        const int64_t alike = window_alike(job, taps, left), rest = job->out_width - w,
-                      run = alike < rest ? alike : rest;
-        spent += run < TILE ? 0.42 * (double)run : (double)((run + TILE - 1) / TILE);
-        w += run;
+    for (int64_t w = 0, end; w < job->out_width; w = end) {
+        end = window_run_at(job, w, job->out_width).end;
+        spent += end - w < tile ? 0.42 * (double)(end - w) : (double)((end - w + tile - 1) / tile);
     }
-    return TILE * spent < 1.5 * (double)job->out_width;
+    return (double)tile * spent < 1.5 * (double)job->out_width;
 }
 
 /* With AVX2 oneDNN gathers windows that reach beyond the image by more than it computes at once,
