@@ -260,6 +260,11 @@ static inline int64_t onednn_extent(const dhow_conv_desc *d, int i) {
     return onednn_windows(padded, i == 0 ? d->kh : d->kw, d->dilation[i], d->stride[i]);
 }
 
+/* Planes of the result, of a volume. */
+static inline int64_t onednn_depth(const dhow_conv_desc *d) {
+    return onednn_windows(d->depth + d->pad_d[0] + d->pad_d[1], d->kd, d->dilation_d, d->stride_d);
+}
+
 /* The multiplications of a convolution of images. */
 static inline double onednn_products(const dhow_conv_desc *d) {
     return (double)d->n * (double)d->k * (double)d->c / (double)d->groups * (double)d->kh *

@@ -402,9 +402,9 @@ static const dhow_conv *table_of(const void *plan) { return *(const dhow_conv *c
 static int32_t plan_any(void *device, const dhow_conv_desc *desc, void **out_plan,
                         dhow_conv_plan_info *out_info, dhow_error *err) {
     const dhow_conv *const tables[] = {
-        &onednn_training, &cpu_windows, &cpu_winograd, &cpu_pixels,
+        &cpu_windows, &onednn_training, &cpu_winograd, &cpu_pixels,
         desc->flags & DHOW_CONV_TRANSPOSED ? &onednn_transposed : &convolution};
-    const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 1 : 5;
+    const int count = desc->flags & DHOW_CONV_WEIGHT_GRADIENT ? 2 : 5;
     int32_t status = DHOW_UNSUPPORTED;
     if (desc->src_activation != DHOW_ACTIVATION_NONE)
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "images are read as they are");

@@ -67,9 +67,6 @@ static void append(extents *e, const dhow_conv_desc *d, int64_t depth, int64_t h
     e->dims[e->rank++] = w;
 }
 
-static int64_t depth_of_result(const dhow_conv_desc *d) {
-    return onednn_windows(d->depth + d->pad_d[0] + d->pad_d[1], d->kd, d->dilation_d, d->stride_d);
-}
 
 /* What is given, or else what is made of it. */
 static extents images(const dhow_conv_desc *d, int given) {
@@ -80,7 +77,7 @@ static extents images(const dhow_conv_desc *d, int given) {
     } else if (back) {
         append(&e, d, d->out[0], d->out[1], d->out[2]);
     } else {
-        append(&e, d, d->depth > 0 ? depth_of_result(d) : 0, onednn_extent(d, 0),
+        append(&e, d, d->depth > 0 ? onednn_depth(d) : 0, onednn_extent(d, 0),
                onednn_extent(d, 1));
     }
     return e;

@@ -23,6 +23,7 @@ typedef struct patch {
     const float *weight, *residual;
     float *y; /* its first result */
     float bias;
+    cpu_activation activation;
     int64_t rows, columns; /* of results */
     int flows; /* rows are computed as a whole: what is written behind one, the next overwrites */
     int64_t height, pitch; /* of lines */
@@ -33,15 +34,17 @@ typedef struct patch {
 INLINE int64_t within(int64_t at, int64_t most) { return at < 0 ? 0 : at < most ? at : most; }
 
 /* Every step-th column of the rows from `top` on, the first of them number `left`: zeros beyond the
- * image. Up to LANES - 1 floats behind the lines may be zeros afterwards. */
+ * image, and for one that is NULL. Up to LANES - 1 floats behind the lines may be zeros afterwards.
+ */
 INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left,
                        const int64_t step, float *to) {
     const int64_t width = p->job->width, count = p->pitch,
                   begin = within((step - 1 - left) / step, count),
                   end = within((width - 1 - left + step) / step, count);
-    x += top * width + left;
-    for (int64_t i = 0; i < p->height; i++, x += width, to += count) {
-        const int is_there = top + i >= 0 && top + i < p->job->height;
+    const int is_plane = x != NULL;
+    if (is_plane) x += top * width + left;
+    for (int64_t i = 0; i < p->height; i++, to += count) {
+        const int is_there = is_plane && top + i >= 0 && top + i < p->job->height;
         int64_t t = is_there ? begin : 0;
         for (int64_t at = 0; at < t; at += LANES) store(to + at, (vec){0});
         if (is_there && step <= 2) {
@@ -52,6 +55,7 @@ INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left
             for (; t < end; t++) to[t] = x[t * step];
         }
         for (; t < count; t += LANES) store(to + t, (vec){0});
+        if (is_plane) x += width;
     }
 }
 
@@ -94,7 +98,7 @@ INLINE void compute(const patch *p, int64_t row, int64_t column, const int rows,
                       rest = p->rows * job->out_width - to;
         vec sum = sums[s];
         if (p->residual) sum += load_part(p->residual + to, left);
-        store_part(p->y + to, activate(sum, &job->activation), p->flows ? rest : left);
+        store_part(p->y + to, activate(sum, &p->activation), p->flows ? rest : left);
     }
 }
 
@@ -114,31 +118,17 @@ static void find_taps(patch *p) {
     }
 }
 
-/* Part number `at` of plane number `plane`, which is x. */
-static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
-    const window_job *job = p->job;
-    const int64_t rows = planes_rows(job), columns = planes_columns(job),
-                  across = (job->out_width + columns - 1) / columns, row = at / across * rows,
-                  column = at % across * columns;
-    const int64_t first = (plane * job->out_height + row) * job->out_width + column;
-    int64_t tap[PLANES_MOST_TAPS];
-    p->y = job->y + first;
-    p->residual = job->residual ? job->residual + first : NULL;
-    p->rows = job->out_height - row < rows ? job->out_height - row : rows;
-    p->columns = job->out_width - column < columns ? job->out_width - column : columns;
-    p->pitch = planes_pitch(job, columns);
-    p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
-    p->flows = p->columns == job->out_width && job->residual != job->y &&
+/* What windows see of the plane x of an image, NULL beyond it, is added to what the patch has. */
+static void compute_patch(patch *p, const float *x, int64_t top, int64_t left) {
+    p->flows = p->columns == p->job->out_width && p->residual != p->y &&
                (p->columns <= 2 * LANES || (p->columns > 3 * LANES && p->columns <= 4 * LANES));
-    p->tap = tap;
-    find_taps(p);
-    copy_patch(p, x, row * job->stride[0] - job->pad[0], column * job->stride[1] - job->pad[1]);
+    copy_patch(p, x, top, left);
     for (int64_t c = 0; c < p->columns;) {
-        const int64_t left = (p->columns - c + LANES - 1) / LANES;
-        if (left >= 4) {
+        const int64_t rest = (p->columns - c + LANES - 1) / LANES;
+        if (rest >= 4) {
             compute_columns(p, c, 4);
             c += 4 * LANES;
-        } else if (left >= 2) {
+        } else if (rest >= 2) {
             compute_columns(p, c, 2);
             c += 2 * LANES;
         } else {
@@ -148,15 +138,48 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
     }
 }
 
+/* Part number `at` of plane number `plane`, which windows see in the planes from x on: of volumes
+ * one after the other, each adding to the results. */
+static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
+    const window_job *job = p->job;
+    const int64_t rows = planes_rows(job), columns = planes_columns(job),
+                  across = (job->out_width + columns - 1) / columns, row = at / across * rows,
+                  column = at % across * columns;
+    const int64_t first = (plane * job->out_height + row) * job->out_width + column,
+                  top = row * job->stride[0] - job->pad[0],
+                  left = column * job->stride[1] - job->pad[1],
+                  front = plane % job->out_depth * job->stride_d - job->pad_d;
+    const window_range seen = window_range_at(front, job->kd, job->dilation_d, job->depth);
+    const float *weight = p->weight;
+    int64_t tap[PLANES_MOST_TAPS], t = seen.begin;
+    p->y = job->y + first;
+    p->residual = job->residual ? job->residual + first : NULL;
+    p->rows = job->out_height - row < rows ? job->out_height - row : rows;
+    p->columns = job->out_width - column < columns ? job->out_width - column : columns;
+    p->pitch = planes_pitch(job, columns);
+    p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
+    p->tap = tap;
+    find_taps(p);
+    do {
+        const int is_there = t < seen.end;
+        const int64_t z = front + t * job->dilation_d;
+        p->weight = weight + (is_there ? t * job->kh * job->kw : 0);
+        p->activation = t + 1 >= seen.end ? job->activation : (cpu_activation){0};
+        compute_patch(p, is_there ? x + z * job->height * job->width : NULL, top, left);
+        p->residual = p->y;
+        p->bias = 0;
+    } while (++t < seen.end);
+}
+
 void PLANES(const window_job *job, int64_t part) {
-    const int64_t parts = planes_parts(job), plane = part / parts, k = plane % job->k,
-                  seen = plane / job->k * job->c + k / (job->k / job->c);
-    const float *x = job->x + seen * job->height * job->width;
+    const int64_t parts = planes_parts(job), plane = part / parts, channel = plane / job->out_depth,
+                  k = channel % job->k, seen = channel / job->k * job->c + k / (job->k / job->c);
+    const float *x = job->x + seen * job->depth * job->height * job->width;
     float lines[PLANES_ROOM + LANES];
     patch p;
     p.job = job;
     p.lines = lines;
-    p.weight = job->weight + k * job->kh * job->kw;
+    p.weight = job->weight + k * job->kd * job->kh * job->kw;
     p.bias = job->bias ? job->bias[k] : 0;
     compute_part(&p, x, plane, part % parts);
     if (!cpu_activates(job->activation.kind))

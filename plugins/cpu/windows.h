@@ -14,6 +14,8 @@ typedef struct window_job {
     int64_t out_height, out_width; /* of y */
     int64_t kh, kw;
     int64_t stride[2], dilation[2], pad[2]; /* top, left */
+    /* Of volumes, by planes; 1, 1, 1, 1, 1, 0 of images. */
+    int64_t depth, out_depth, kd, stride_d, dilation_d, pad_d;
     int64_t part;                           /* neighbours of a row that are computed at a time */
     int64_t src_block;            /* channels of x that lie beside each other, a part of c */
     int64_t pixel, vector, image; /* floats of y between neighbours, vectors of channels, images */

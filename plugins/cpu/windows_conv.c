@@ -23,8 +23,8 @@ typedef struct window_plan {
 } window_plan;
 
 static int fits(const dhow_conv_desc *d) {
-    return d->depth == 0 && d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 &&
-           d->compute == DHOW_F32 && (d->flags & DHOW_BLAS_CONSTANT_B) &&
+    return d->dtype == DHOW_F32 && d->weight_dtype == DHOW_F32 && d->compute == DHOW_F32 &&
+           (d->flags & DHOW_BLAS_CONSTANT_B) &&
            !(d->flags & (DHOW_CONV_TRANSPOSED | DHOW_CONV_WEIGHT_GRADIENT)) &&
            cpu_ends_with(d->activation);
 }
@@ -188,7 +188,7 @@ static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, wind
 
 static int choose(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     if (choose_planes(device, d, plan)) return 1;
-    if (!cpu_activates(d->activation)) return 0;
+    if (d->depth != 0 || !cpu_activates(d->activation)) return 0;
     if (d->groups > 1) return choose_groups(device, d, plan);
     return choose_dots(device, d, plan) || choose_tiles(device, d, plan);
 }
@@ -207,6 +207,7 @@ static uint32_t settled(uint32_t layout, uint32_t own) {
 
 static window_job job_of(const dhow_conv_desc *d) {
     enum { PART = 64 }; /* as many neighbours as let threads share even a single row */
+    const int is_volume = d->depth != 0;
     return (window_job){.height = d->h,
                         .width = d->w,
                         .c = d->c,
@@ -219,6 +220,12 @@ static window_job job_of(const dhow_conv_desc *d) {
                         .stride = {d->stride[0], d->stride[1]},
                         .dilation = {d->dilation[0], d->dilation[1]},
                         .pad = {d->pad[0], d->pad[1]},
+                        .depth = is_volume ? d->depth : 1,
+                        .out_depth = is_volume ? onednn_depth(d) : 1,
+                        .kd = is_volume ? d->kd : 1,
+                        .stride_d = is_volume ? d->stride_d : 1,
+                        .dilation_d = is_volume ? d->dilation_d : 1,
+                        .pad_d = is_volume ? d->pad_d[0] : 0,
                         .part = PART,
                         .activation = {d->activation, d->activation_alpha, d->activation_beta}};
 }
@@ -241,19 +248,21 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     if (!dnnl || !onednn_computes_with(dnnl, isa)) return DHOW_UNSUPPORTED;
     window_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
-    const int64_t rows = d->n * made.job.out_height, results = rows * made.job.out_width;
+    const int64_t planes = d->n * made.job.out_depth, rows = planes * made.job.out_height,
+                  results = rows * made.job.out_width;
     *plan = made;
-    plan->rows = made.packed > 0 ? rows : d->n * d->k * planes_parts(&made.job);
+    plan->rows = made.packed > 0 ? rows : planes * d->k * planes_parts(&made.job);
     onednn_work_init(
         &plan->work, device,
-        (double)results * (double)(made.packed > 0 ? made.packed : d->k * d->kh * d->kw));
-    *out_info =
-        (dhow_conv_plan_info){.struct_size = out_info->struct_size,
-                              .src_layout = settled(d->src_layout, made.src),
-                              .dst_layout = settled(d->dst_layout, made.dst),
-                              .packed_bytes = (uint64_t)made.packed * sizeof(float),
-                              .src_bytes = (uint64_t)(d->n * d->h * d->w * d->c) * sizeof(float),
-                              .dst_bytes = (uint64_t)(results * d->k) * sizeof(float)};
+        (double)results *
+            (double)(made.packed > 0 ? made.packed : d->k * made.job.kd * d->kh * d->kw));
+    *out_info = (dhow_conv_plan_info){
+        .struct_size = out_info->struct_size,
+        .src_layout = settled(d->src_layout, made.src),
+        .dst_layout = settled(d->dst_layout, made.dst),
+        .packed_bytes = (uint64_t)made.packed * sizeof(float),
+        .src_bytes = (uint64_t)(d->n * made.job.depth * d->h * d->w * d->c) * sizeof(float),
+        .dst_bytes = (uint64_t)(results * d->k) * sizeof(float)};
     *out_plan = plan;
     return DHOW_OK;
 }

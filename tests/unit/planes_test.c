@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of each channel by itself against sums in double, with both sets of instructions.
+ * Convolutions of each channel by itself, of images and volumes, against sums in double, with both
+ * sets of instructions.
  */
 #include "plugins/cpu/planes.h"
 
@@ -27,8 +28,14 @@ static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
     static const uint32_t ends[] = {DHOW_ACTIVATION_NONE, DHOW_ACTIVATION_RELU,
                                     DHOW_ACTIVATION_GELU};
     const bool wide = draw(state) % 8 == 0; /* more than the columns of a copy */
-    *job = (window_job){.height = wide ? between(state, 1, 3) : between(state, 1, 40),
-                        .width = wide ? between(state, 200, 700) : between(state, 1, 40),
+    const int64_t most = draw(state) % 2 == 0 ? 40 : 12, deep = most == 40 ? 1 : 4;
+    *job = (window_job){.depth = between(state, 1, deep),
+                        .kd = between(state, 1, deep),
+                        .stride_d = between(state, 1, deep),
+                        .dilation_d = between(state, 1, deep),
+                        .pad_d = between(state, 0, 2 * deep - 2),
+                        .height = between(state, 1, wide ? 3 : most),
+                        .width = wide ? between(state, 200, 700) : between(state, 1, most),
                         .c = between(state, 1, 4),
                         .kh = between(state, 1, 9),
                         .kw = between(state, 1, draw(state) % 4 == 0 ? PLANES_MOST_TAPS : 9),
@@ -42,26 +49,39 @@ static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
                          (job->kh - 1) * job->dilation[0],
                   broad = job->width + job->pad[1] + between(state, 0, 9) - 1 -
                           (job->kw - 1) * job->dilation[1];
+    const int64_t many =
+        job->depth + job->pad_d + between(state, 0, deep - 1) - 1 - (job->kd - 1) * job->dilation_d;
     job->k = job->c * between(state, 1, 3);
+    job->out_depth = many < 0 ? 0 : many / job->stride_d + 1;
     job->out_height = tall < 0 ? 0 : tall / job->stride[0] + 1;
     job->out_width = broad < 0 ? 0 : broad / job->stride[1] + 1;
     if (draw(state) % 2 == 0) job->bias = g_bias;
     if (draw(state) % 2 == 0) job->residual = draw(state) % 2 ? g_residual : g_y;
     job->activation.kind = ends[draw(state) % 3];
-    return job->out_height > 0 && job->out_width > 0 && planes_rows(job) > 0 &&
-           n * job->c * job->height * job->width <= X && job->k * job->kh * job->kw <= WEIGHTS &&
-           n * job->k * job->out_height * job->out_width <= Y;
+    return job->out_depth > 0 && job->out_height > 0 && job->out_width > 0 &&
+           planes_rows(job) > 0 && n * job->c * job->depth * job->height * job->width <= X &&
+           job->k * job->kd * job->kh * job->kw <= WEIGHTS &&
+           n * job->k * job->out_depth * job->out_height * job->out_width <= Y;
 }
 
-static double want_at(const window_job *job, int64_t image, int64_t k, int64_t h, int64_t w) {
-    const float *x = g_x + (image * job->c + k / (job->k / job->c)) * job->height * job->width;
-    const int64_t at = ((image * job->k + k) * job->out_height + h) * job->out_width + w;
+static double want_at(const window_job *job, int64_t at) {
+    const int64_t w = at % job->out_width, h = at / job->out_width % job->out_height,
+                  d = at / (job->out_width * job->out_height) % job->out_depth,
+                  channel = at / (job->out_width * job->out_height * job->out_depth),
+                  image = channel / job->k, k = channel % job->k,
+                  taps = job->kd * job->kh * job->kw;
+    const float *x =
+        g_x + (image * job->c + k / (job->k / job->c)) * job->depth * job->height * job->width;
     double sum = job->bias ? (double)g_bias[k] : 0;
-    for (int64_t i = 0; i < job->kh * job->kw; i++) {
-        const int64_t r = h * job->stride[0] + i / job->kw * job->dilation[0] - job->pad[0],
+    for (int64_t i = 0; i < taps; i++) {
+        const int64_t z = d * job->stride_d + i / (job->kh * job->kw) * job->dilation_d -
+                          job->pad_d,
+                      r = h * job->stride[0] + i / job->kw % job->kh * job->dilation[0] -
+                          job->pad[0],
                       c = w * job->stride[1] + i % job->kw * job->dilation[1] - job->pad[1];
-        if (r < 0 || r >= job->height || c < 0 || c >= job->width) continue;
-        sum += (double)g_weight[k * job->kh * job->kw + i] * (double)x[r * job->width + c];
+        if (z < 0 || z >= job->depth || r < 0 || r >= job->height || c < 0 || c >= job->width)
+            continue;
+        sum += (double)g_weight[k * taps + i] * (double)x[(z * job->height + r) * job->width + c];
     }
     if (job->residual) sum += (double)g_residual[at];
     return job->activation.kind == DHOW_ACTIVATION_RELU   ? fmax(sum, 0)
@@ -80,16 +100,14 @@ static void check(void (*planes)(const window_job *job, int64_t part)) {
         const int64_t n = between(&state, 1, 2);
         window_job job;
         if (!draw_job(&state, n, &job)) continue;
-        const int64_t count = n * job.k * job.out_height * job.out_width;
+        const int64_t planes_count = n * job.k * job.out_depth,
+                      count = planes_count * job.out_height * job.out_width;
         for (int64_t i = 0; i < count + GUARD; i++) g_y[i] = i < count ? g_residual[i] : 77;
-        for (int64_t part = n * job.k * planes_parts(&job); part-- > 0;) planes(&job, part);
+        for (int64_t part = planes_count * planes_parts(&job); part-- > 0;) planes(&job, part);
         for (int64_t i = 0; i < count; i++) {
-            const int64_t w = i % job.out_width, h = i / job.out_width % job.out_height,
-                          k = i / (job.out_width * job.out_height);
-            const double want = want_at(&job, k / job.k, k % job.k, h, w);
-            cr_assert_float_eq((double)g_y[i], want, 1e-4,
-                               "round %d, row %d, column %d: %g, not %g", round, (int)h, (int)w,
-                               (double)g_y[i], want);
+            const double want = want_at(&job, i);
+            cr_assert_float_eq((double)g_y[i], want, 1e-4, "round %d, element %d: %g, not %g",
+                               round, (int)i, (double)g_y[i], want);
         }
         for (int64_t i = count; i < count + GUARD; i++)
             cr_assert_eq(g_y[i], 77, "round %d writes behind its result", round);
