@@ -76,12 +76,13 @@ def export(name, folder):
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "model.onnx")
     x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
-    # Statistics of the random weights: without them deep networks end in zeros or infinities.
+    # Statistics of the random weights: without them deep networks end in zeros or infinities. Of two images, as one may end
+    # in a single pixel.
     for norm in module.modules():
         if isinstance(norm, torch.nn.modules.batchnorm._BatchNorm):
             norm.momentum, norm.training = 1.0, True
     with torch.no_grad():
-        module(x)
+        module(torch.cat((x, x.flip(-1))))
         module.eval()
         torch.onnx.export(One(module), (x,), path, opset_version=17, input_names=["x"], output_names=["y"], dynamo=False)
     value = x.numpy()
@@ -96,6 +97,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     warnings.filterwarnings("ignore")
+    torch.backends.mha.set_fastpath_enabled(False)  # which is no operator of ONNX
     folder, names, failed = sys.argv[1], sys.argv[2:] or NAMES, []
     for name in names:
         if os.path.exists(os.path.join(folder, name, "meta.json")):

@@ -13,13 +13,14 @@
 #define OK(call) cr_assert_eq((call), DHOW_OK, "%s: %s", #call, dhow_last_error())
 
 static dhow_context *g_context;
-static dhow_device *g_sim;
+static dhow_device *g_sim, *g_cpu;
 
 static void open_context(void) {
     (void)setenv("DHOW_PLUGIN_PATH", DHOW_TEST_SIM_DIR ":" DHOW_TEST_PLUGIN_DIR, 1);
     (void)setenv("DHOW_BACKENDS", "cpu,sim", 1);
     (void)setenv("DHOW_SIM", "images=nhwc", 1);
     OK(dhow_context_create(NULL, &g_context));
+    OK(dhow_device_get(g_context, "cpu:0", &g_cpu));
     OK(dhow_device_get(g_context, "sim:0", &g_sim));
     OK(dhowi_device_open(g_sim));
 }
@@ -89,6 +90,52 @@ Test(vendor_plans, plans_outlive_the_list_that_forgets_them) {
     }
     cr_expect_eq(first->src_layout, DHOW_LAYOUT_NHWC);
     dhowi_vendor_plan_drop(first);
+}
+
+/* ---- products ---- */
+
+static const dhowi_vendor_plan *product_of(int64_t m, int64_t n, int64_t k) {
+    const dhow_blas_desc desc = {.struct_size = sizeof desc,
+                                 .dtype_a = DHOW_F32,
+                                 .dtype_b = DHOW_F32,
+                                 .dtype_c = DHOW_F32,
+                                 .compute = DHOW_F32,
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .batch = 1,
+                                 .lda = k,
+                                 .ldb = n,
+                                 .ldc = n,
+                                 .alpha = 1};
+    const dhowi_vendor_plan *plan;
+    OK(dhowi_blas_plan(g_cpu, &desc, &plan));
+    if (plan == NULL) cr_skip_test("nothing multiplies here but the portable kernel");
+    return plan;
+}
+
+/* x[1][rows][features] seen as x[rows][1][features], as sequences before their batch are: the
+ * stride of the single row is that of the batch. It was so many products of one row, which take
+ * ten times as long. */
+Test(vendor_plans, rows_by_themselves_are_one_product) {
+    enum { ROWS = 6, K = 4, N = 8 };
+    static const float numbers[ROWS * K + K * N];
+    static const int32_t turned[] = {1, 0, 2};
+    dhow_tensor *x, *rows, *w, *y;
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 3, (int64_t[]){1, ROWS, K}, numbers, &x));
+    OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 2, (int64_t[]){K, N}, numbers, &w));
+    OK(dhow_tensor_permute(x, turned, &rows));
+    OK(dhow_tensor_create(g_cpu, DHOW_F32, 3, (int64_t[]){ROWS, 1, N}, &y));
+    const dhowi_vendor_plan *before = product_of(3, 3, 3);
+    OK(dhow_matmul(NULL, rows, w, y));
+    const dhowi_vendor_plan *used = product_of(ROWS, N, K);
+    cr_expect_eq(used->serial, before->serial + 1, "the product has another plan");
+    dhowi_vendor_plan_drop(before);
+    dhowi_vendor_plan_drop(used);
+    dhow_tensor_release(x);
+    dhow_tensor_release(rows);
+    dhow_tensor_release(w);
+    dhow_tensor_release(y);
 }
 
 /* ---- models ---- */

@@ -22,6 +22,7 @@ typedef struct written {
     uint32_t gone_count;
     int32_t scores; /* the item that a mask was added to, else the product */
     bool scaled;
+    bool unscaled; /* queries or keys are read as they were before a pass that scales them */
     int64_t keys;
     dhowi_attention a;
     int32_t out; /* [batch, rows, heads, features] */
@@ -121,6 +122,7 @@ static void unscale(const dhowi_finder *f, int32_t *ref, written *k) {
         !take(k, step))
         return;
     k->a.scale *= number;
+    k->unscaled = true;
     *ref = x;
 }
 
@@ -239,11 +241,12 @@ static bool find_weights(const dhowi_finder *f, int32_t weigh, written *k, int32
  * beside the features. Measured with AVX-512 on one thread, of their time: with heads of 64
  * features 2.2 for 8 rows and keys, 1.8 for 16, 1.1 to 1.2 for 32 to 128, 1.02 for 197, 0.95 for
  * 384; 0.75 for 64 rows of 16 features, 0.92 for 128 of 32, 0.93 for 1024 of 128, and 1.25 for 512
- * of 200. What is added to scores is a pass of its own beside products: with it 197 rows of 64 take
- * 0.8 of their time with AVX2. */
-static bool pays(const dhowi_lowering *b, const dhowi_attention *a) {
+ * of 200. What is added to scores, and numbers that queries and keys are multiplied by, are passes
+ * of their own beside products: with the first 197 rows of 64 take 0.8 of their time with AVX2. */
+static bool pays(const dhowi_lowering *b, const written *found) {
+    const dhowi_attention *a = &found->a;
     const dhowi_tensor_desc *q = &b->items[a->q].desc, *k = &b->items[a->k].desc;
-    const int64_t least = (a->mask_count > 0 ? 3 : 4) * q->shape[3];
+    const int64_t least = (a->mask_count > 0 || found->unscaled ? 3 : 4) * q->shape[3];
     if (b->device != b->model->context->cpu || q->dtype != DHOW_F32) return true;
     return q->shape[2] >= least && k->shape[2] >= least;
 }
@@ -270,7 +273,7 @@ static dhow_status find_attention(const dhowi_finder *f, int32_t weigh, written 
     DHOWI_TRY(find_operands(f, k, heads));
     DHOWI_TRY(find_out(f, heads, k));
     *found = DHOWI_GUARD(scaled_beyond_floats, isfinite((float)k->a.scale)) &&
-             dhowi_attends_at_once(f->b, &k->a) && pays(f->b, &k->a) && keeps_mask(f->b, &k->a) &&
+             dhowi_attends_at_once(f->b, &k->a) && pays(f->b, k) && keeps_mask(f->b, &k->a) &&
              are_aligned(f->b, &k->a);
     return DHOW_OK;
 }

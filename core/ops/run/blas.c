@@ -252,6 +252,7 @@ static dhow_status product(const dhowi_call *call, dhow_tensor *a, dhow_tensor *
     g.b_col = b->strides[q + 1];
     (void)batch_stride(a, &g.a_batch);
     (void)batch_stride(b, &g.b_batch);
+    if (g.m == 1 && g.a_batch != 0) g.a_row = g.a_batch; /* a stride that nothing walks along */
     if (b->rank == 2 && g.batch > 1 && g.a_batch == g.m * g.a_row) { /* one tall product */
         g.m *= g.batch;
         g.batch = 1;
