@@ -17,6 +17,9 @@ static const struct {
                {DHOW_LAYOUT_BLOCKS_4, dnnl_nChw4c}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
+/* The residual as a binary post-op, or as what y holds before. */
+typedef enum residual_form { RESIDUAL_BINARY, RESIDUAL_SUM } residual_form;
+
 typedef struct conv_plan {
     const dhow_conv *table;
     cpu_device *device;
@@ -27,6 +30,7 @@ typedef struct conv_plan {
     onednn_md x, y, plain_weight, packed_weight;
     activate_values *activate; /* behind the primitive; NULL where the primitive does it */
     int adds;                  /* the residual as well */
+    residual_form residual;    /* where the primitive adds it */
     onednn_work work;
 } conv_plan;
 
@@ -144,6 +148,17 @@ static int adds_wrong(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
            onednn_extent(d, 0) * onednn_extent(d, 1) == 1;
 }
 
+/* With AVX-512 oneDNN's best code for windows of one pixel in NHWC, "brgconv_1x1", has no binary
+ * post-op; what it takes instead, "jit_1x1", needs 1.1 to 1.8 times as long where the weight is
+ * larger than the second cache. Below that a copy of the residual costs more. */
+static int adds_slowly(const conv_plan *plan, dnnl_primitive_desc_t pd) {
+    const dhow_conv_desc *d = &plan->desc;
+    enum { LARGE = 1 << 19 };
+    return plan->device->isa == CPU_ISA_V4 && d->dtype == DHOW_F32 &&
+           d->dst_layout == DHOW_LAYOUT_NHWC && d->c * d->k >= LARGE &&
+           onednn_is_called(pd, "jit_1x1");
+}
+
 /* Products of one channel's windows are too narrow for "gemm": with oneDNN 2.6 and AVX2 they take
  * four to six times as long as dhow's own kernel. */
 static int is_slow(dnnl_primitive_desc_t pd, const dhow_conv_desc *d) {
@@ -202,13 +217,11 @@ static dnnl_status_t settle(conv_plan *plan, const conv_mds *mds) {
     return dnnl_success;
 }
 
-/* The residual as a binary post-op, or as what y holds before. */
-typedef enum residual_form { RESIDUAL_BINARY, RESIDUAL_SUM } residual_form;
-
 static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
-                                 const onednn_conv_shape *shape, residual_form form,
-                                 int *residual_index, dnnl_primitive_desc_t *pd) {
+                                 const onednn_conv_shape *shape, int *residual_index,
+                                 dnnl_primitive_desc_t *pd) {
     const dhow_conv_desc *d = &plan->desc;
+    const residual_form form = plan->residual;
     const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0 && !plan->adds;
     const onednn_activation activation = {plan->activate ? DHOW_ACTIVATION_NONE : d->activation,
                                           d->activation_alpha, d->activation_beta};
@@ -248,21 +261,23 @@ static dnnl_status_t make_primitive(void *handle, onednn_primitive *made) {
         d->dst_layout == DHOW_LAYOUT_ANY) {
         status = dnnl_unimplemented; /* the residual's layout must be known beforehand */
     }
-    if (status == dnnl_success)
-        status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
+    if (status == dnnl_success) status = describe_pd(plan, &mds, &shape, &residual_index, &pd);
     if (status == dnnl_success && ends_slowly(plan, pd)) {
         (void)dnnl->dnnl_primitive_desc_destroy(pd);
         pd = NULL;
         plan->activate = activate_v3;
         plan->adds = 1;
-        status = describe_pd(plan, &mds, &shape, RESIDUAL_BINARY, &residual_index, &pd);
+        status = describe_pd(plan, &mds, &shape, &residual_index, &pd);
     }
-    if (status == dnnl_success && residual_index >= 0 && adds_wrong(pd, d)) {
+    if (status == dnnl_success && residual_index >= 0 &&
+        (adds_wrong(pd, d) || adds_slowly(plan, pd))) {
         (void)dnnl->dnnl_primitive_desc_destroy(pd);
         pd = NULL;
-        status = describe_pd(plan, &mds, &shape, RESIDUAL_SUM, &residual_index, &pd);
-        made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
+        plan->residual = RESIDUAL_SUM; /* of all primitives, whose weight is packed once */
+        status = describe_pd(plan, &mds, &shape, &residual_index, &pd);
     }
+    if (status == dnnl_success && plan->residual == RESIDUAL_SUM)
+        made->summed_bytes = dnnl->dnnl_memory_desc_get_size(MD(mds.y));
     if (status == dnnl_success && is_unfit(pd, d)) status = dnnl_unimplemented; /* ours then */
     if (status == dnnl_success) status = query(pd, &mds);
     if (status == dnnl_success && !plan->settled) status = settle(plan, &mds);

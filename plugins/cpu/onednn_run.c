@@ -72,7 +72,8 @@ static dnnl_status_t execute(onednn_primitive *made, void *const *addresses) {
     const onednn_library *dnnl = &onednn_loaded;
     dnnl_exec_arg_t args[ONEDNN_OPERANDS];
     dnnl_status_t status = dnnl_success;
-    if (made->summed_bytes > 0) memmove(addresses[2], addresses[made->count], made->summed_bytes);
+    if (made->summed_bytes > 0 && addresses[2] != addresses[made->count])
+        memmove(addresses[2], addresses[made->count], made->summed_bytes);
     const int before = onednn_threads_enter(made->threads);
     for (int i = 0; i < made->count && status == dnnl_success; i++) {
         onednn_operand *operand = &made->operands[i];
