@@ -36,11 +36,9 @@ FN void pool_phases(const f32 *column, idx step, idx kw, idx count, idx phase, f
 {
     idx first = 0;
 #if defined(__clang__) && defined(K_C)
-#define EVEN_4 0, 2, 4, 6
-#define EVEN_8 EVEN_4, 8, 10, 12, 14
+#define EVEN_8 0, 2, 4, 6, 8, 10, 12, 14
 #define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD_4 1, 3, 5, 7
-#define ODD_8 ODD_4, 9, 11, 13, 15
+#define ODD_8 1, 3, 5, 7, 9, 11, 13, 15
 #define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
     for (; step == 2 && first < count; first += POOL_LANES) {
         const pool_vector a = POOL_LOAD(column + 2 * first), b = POOL_LOAD(column + 2 * first + POOL_LANES);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images between their pixels: GridSample, DeformConv, RoiAlign. For the first two the pixels
- * around every point are gathered and weighed. Places and weights of the axes are computed apart,
- * one for each tap: 1 of the nearest pixel, 2 between two, 4 of a cubic.
+ * around every point are gathered and weighed, by one step for an image where there are few. Places
+ * and weights of the axes are computed apart, one for each tap: 1 of the nearest pixel, 2 between
+ * two, 4 of a cubic.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 
 enum { ZEROS, BORDER, REFLECTION };
 enum { MAX_SAMPLES = 1024 }; /* along an axis of a bin of a region */
+enum { MOST_TAPS = 16, MOST_IMAGES = 64 /* that have a step each */ };
 
 typedef struct sampling {
     int taps, padding;
@@ -162,17 +164,22 @@ static dhow_status sampling_of(const dhowi_lowering *b, const dhowi_tensor_desc 
     return DHOW_OK;
 }
 
-/* All taps of a place, one axis after the other. */
+/* All taps of a place, one axis after the other, as indices of pixels. */
 typedef struct tap_walk {
     int taps, dims;
     axis_taps axis[3];
     int64_t extent[3], points;
-    int32_t image, sum;
+    int32_t place[MOST_TAPS], weight[MOST_TAPS];
+    uint32_t count;
 } tap_walk;
 
 static dhow_status walk_axis(dhowi_lowering *b, tap_walk *w, int axis, int32_t place,
                              int32_t weight) {
-    if (axis == w->dims) return add_tap(b, w->image, place, weight, w->points, &w->sum);
+    if (axis == w->dims) {
+        w->place[w->count] = place;
+        w->weight[w->count++] = weight;
+        return DHOW_OK;
+    }
     if (axis > 0)
         DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, place, (double)w->extent[axis], &place));
     for (int k = 0; k < w->taps; k++) {
@@ -185,25 +192,73 @@ static dhow_status walk_axis(dhowi_lowering *b, tap_walk *w, int axis, int32_t p
     return DHOW_OK;
 }
 
+/* One for each tap, side by side: [n, points, taps]. */
+static dhow_status side_by_side(dhowi_lowering *b, const tap_walk *w, const int32_t *items,
+                                int64_t n, dhow_dtype dtype, int32_t *out) {
+    const int64_t shape[] = {n, w->points, 1};
+    int32_t in[MOST_TAPS];
+    for (uint32_t t = 0; t < w->count; t++) {
+        DHOWI_TRY(dhowi_cast_to(b, items[t], dtype, &in[t]));
+        DHOWI_TRY(dhowi_reshape(b, in[t], 3, shape, &in[t]));
+    }
+    return dhowi_concat(b, in, w->count, 2, out);
+}
+
+/* The sums of the taps of x[n, c, pixels] by a step for each image. */
+static dhow_status resample_images(dhowi_lowering *b, const tap_walk *w, int32_t x, int32_t *out) {
+    int32_t all[3];
+    DHOWI_TRY(dhowi_widened(b, DHOWI_OP_resample, x, &all[0]));
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, all[0]);
+    const int64_t n = desc.shape[0];
+    const dhowi_attrs attrs = {.split = {.outer = desc.shape[1],
+                                         .n = desc.shape[2],
+                                         .inner = 1,
+                                         .count = w->points,
+                                         .taps = w->count}};
+    DHOWI_TRY(side_by_side(b, w, w->place, n, DHOW_I64, &all[1]));
+    DHOWI_TRY(side_by_side(b, w, w->weight, n, desc.dtype, &all[2]));
+    desc.shape[2] = w->points;
+    DHOWI_TRY(dhowi_blank_of(b, &desc, all, 3, out));
+    for (int64_t i = 0; i < n; i++) {
+        int32_t in[3], to;
+        for (int k = 0; k < 3; k++) DHOWI_TRY(dhowi_narrow(b, all[k], 0, i, 1, 1, &in[k]));
+        DHOWI_TRY(dhowi_narrow(b, *out, 0, i, 1, 1, &to));
+        DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_resample, in, 3, &attrs, to));
+    }
+    return dhowi_cast_to(b, *out, dhowi_desc_at(b, x)->dtype, out);
+}
+
+/* x[n, c, pixels] at all places, [n, c, points]. */
+static dhow_status sample(dhowi_lowering *b, tap_walk *w, int32_t x, int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    DHOWI_TRY(walk_axis(b, w, 0, -1, -1));
+    if (w->count > 1 && own.shape[0] <= MOST_IMAGES && w->points > 0)
+        return resample_images(b, w, x, out);
+    *out = -1;
+    for (uint32_t t = 0; t < w->count; t++)
+        DHOWI_TRY(add_tap(b, x, w->place[t], w->weight[t], w->points, out));
+    return DHOW_OK;
+}
+
 dhow_status dhowi_lower_grid_sample(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), grid = *dhowi_desc_at(b, b->in[1]);
-    tap_walk w = {.dims = x.rank - 2, .sum = -1};
+    tap_walk w = {.dims = x.rank - 2};
     sampling s;
-    int32_t places = b->in[1];
+    int32_t places = b->in[1], image;
     DHOWI_TRY(sampling_of(b, &x, &grid, &s));
     const int64_t flat[] = {x.shape[0], x.shape[1], dhowi_extent(&x, 2, x.rank)};
     w.taps = s.taps;
     w.points = dhowi_extent(&grid, 1, grid.rank - 1);
     if (grid.dtype != DHOW_F64) DHOWI_TRY(dhowi_cast_to(b, places, DHOW_F32, &places));
-    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, flat, &w.image));
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, flat, &image));
     for (int i = w.dims - 1; i >= 0; i--) { /* the grid begins with the innermost axis */
         w.extent[i] = x.shape[2 + i];
         DHOWI_TRY(taps_of_axis(b, &s, places, w.dims - 1 - i, w.extent[i], &w.axis[i]));
     }
-    DHOWI_TRY(walk_axis(b, &w, 0, -1, -1));
+    DHOWI_TRY(sample(b, &w, image, &image));
     int64_t shape[DHOW_MAX_RANK] = {x.shape[0], x.shape[1]};
     for (int i = 0; i < w.dims; i++) shape[2 + i] = grid.shape[1 + i];
-    return dhowi_reshape(b, w.sum, x.rank, shape, &b->out[0]);
+    return dhowi_reshape(b, image, x.rank, shape, &b->out[0]);
 }
 
 /* ---- DeformConv: a convolution whose taps lie where an input says ---- */
@@ -270,19 +325,18 @@ static dhow_status deformed_columns(dhowi_lowering *b, const dhowi_window3d *s, 
     const int64_t n = x.shape[0] * groups, taps = s->kernel[1] * s->kernel[2];
     const int64_t image[] = {n, x.shape[1] / groups, x.shape[2] * x.shape[3]},
                   moved[] = {n, s->kernel[1], s->kernel[2], 2, s->out[1], s->out[2]};
-    tap_walk walk = {.taps = 2, .dims = 2, .sum = -1, .points = taps * s->out[1] * s->out[2]};
-    int32_t offset = b->in[2], place, mask;
+    tap_walk walk = {.taps = 2, .dims = 2, .points = taps * s->out[1] * s->out[2]};
+    int32_t offset = b->in[2], place, mask, pixels;
     if (dhowi_desc_at(b, offset)->dtype != DHOW_F64)
         DHOWI_TRY(dhowi_cast_to(b, offset, DHOW_F32, &offset));
     DHOWI_TRY(dhowi_reshape(b, offset, 6, moved, &offset));
-    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, image, &walk.image));
+    DHOWI_TRY(dhowi_reshape(b, b->in[0], 3, image, &pixels));
     for (int i = 0; i < 2; i++) {
         walk.extent[i] = x.shape[2 + i];
         DHOWI_TRY(moved_places(b, offset, s, i, &place));
         DHOWI_TRY(taps_at(b, &linear, place, walk.extent[i], &walk.axis[i]));
     }
-    DHOWI_TRY(walk_axis(b, &walk, 0, -1, -1));
-    *out = walk.sum;
+    DHOWI_TRY(sample(b, &walk, pixels, out));
     if (!dhowi_given(b, 4)) return DHOW_OK;
     const int64_t line[] = {n, 1, walk.points};
     DHOWI_TRY(dhowi_reshape(b, b->in[4], 3, line, &mask));
