@@ -1016,7 +1016,7 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, 
  * Says how many bytes a single result of a run may take on the device, and all that a plan takes:
  * the memory that its steps share, outputs that the run makes, and copies of values it was made
  * for. A run that needs more is refused by the node's name (UNSUPPORTED). It holds for shapes that
- * have not run before. Constants that the host makes while it plans have a limit of their own (256
+ * have not run before. Constants that the host makes while it plans have a limit of their own (512
  * MiB, 16 times the file or 64 times the inputs), which this raises but does not lower.
  *
  * @param model  that no thread runs

@@ -3,7 +3,7 @@
  * Bounds for what a file can make us compute while a plan is made. Constants are small in words -
  * a shape and a value - and large in bytes: a file of 200 bytes may ask for a tensor of a terabyte.
  *
- * The host makes constants of up to 256 MiB, 16 times the file, 64 times the run's inputs or what
+ * The host makes constants of up to 512 MiB, 16 times the file, 64 times the run's inputs or what
  * dhow_model_set_memory_limit() says, whichever is most. What exceeds that is left to the device,
  * up to twice as much; more is refused.
  *
@@ -19,7 +19,7 @@
 #include "model/lower/lower.h"
 
 enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2 };
-static const uint64_t k_least = UINT64_C(256) << 20, k_least_memory = UINT64_C(1) << 30;
+static const uint64_t k_least = UINT64_C(512) << 20, k_least_memory = UINT64_C(1) << 30;
 
 static uint64_t times(uint64_t bytes, uint64_t factor) {
     return bytes <= UINT64_MAX / factor ? bytes * factor : UINT64_MAX;
