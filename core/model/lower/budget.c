@@ -3,7 +3,7 @@
  * Bounds for what a file can make us compute while a plan is made. Constants are small in words -
  * a shape and a value - and large in bytes: a file of 200 bytes may ask for a tensor of a terabyte.
  *
- * The host makes constants of up to 512 MiB, 16 times the file, 64 times the run's inputs or what
+ * The host makes constants of up to 1 GiB, 16 times the file, 64 times the run's inputs or what
  * dhow_model_set_memory_limit() says, whichever is most. What exceeds that is left to the device,
  * up to twice as much; more is refused.
  *
@@ -19,7 +19,7 @@
 #include "model/lower/lower.h"
 
 enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2 };
-static const uint64_t k_least = UINT64_C(512) << 20, k_least_memory = UINT64_C(1) << 30;
+static const uint64_t k_least = UINT64_C(1) << 30;
 
 static uint64_t times(uint64_t bytes, uint64_t factor) {
     return bytes <= UINT64_MAX / factor ? bytes * factor : UINT64_MAX;
@@ -42,7 +42,7 @@ static uint64_t memory_limit(const dhowi_lowering *b) {
     if (m->file == NULL || b->dry) return UINT64_MAX;
     uint64_t file = times(m->file->bytes, PER_INPUT), weights = times(m->external_bytes, PER_INPUT);
     uint64_t all = weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
-    return DHOWI_MAX(DHOWI_MAX(k_least_memory, b->input_limit), all);
+    return DHOWI_MAX(DHOWI_MAX(k_least, b->input_limit), all);
 }
 
 static dhow_status refuse_memory(const dhowi_lowering *b, uint64_t bytes, uint64_t before,
