@@ -224,6 +224,10 @@ extern const dhow_conv cpu_winograd, cpu_windows, cpu_pixels, cpu_bytes;
  * oneDNN multiplies groups of whole blocks, too, at a third of the speed. */
 int cpu_keeps_plain(const cpu_device *device, const dhow_conv_desc *d);
 
+/* windows_conv.c: the same of channels by themselves, whose windows reach far beyond the image:
+ * oneDNN takes up to 80 times as long in other layouts. */
+int cpu_wants_planes(const cpu_device *device, const dhow_conv_desc *d);
+
 /* bytes_conv.c: a plan of cpu_bytes for a product of integers, whose b has a packing of its own. */
 int32_t cpu_bytes_product(cpu_device *device, const dhow_blas_desc *d, void **out_plan,
                           uint64_t *out_workspace_bytes, uint64_t *out_packed_bytes,

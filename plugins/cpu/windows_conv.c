@@ -173,13 +173,16 @@ static int is_beyond_blocks(const cpu_device *device, const dhow_conv_desc *d) {
     return d->pad[1] > at_once || behind > at_once;
 }
 
+static int are_planes(const cpu_device *device, const dhow_conv_desc *d, const window_job *job) {
+    return device->isa >= CPU_ISA_V3 && device->backend->tiles != CPU_NEVER && d->groups > 1 &&
+           d->groups == d->c && d->kw <= PLANES_MOST_TAPS && planes_rows(job) > 0;
+}
+
 static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
     const uint32_t plain = DHOW_LAYOUT_NCHW,
                    any = is_beyond_blocks(device, d) ? DHOW_LAYOUT_ANY : plain;
-    if (device->isa < CPU_ISA_V3 || device->backend->tiles == CPU_NEVER || d->groups == 1 ||
-        d->groups != d->c || (d->src_layout != plain && d->src_layout != any) ||
-        (d->dst_layout != plain && d->dst_layout != any) || d->kw > PLANES_MOST_TAPS ||
-        planes_rows(&plan->job) == 0)
+    if (!are_planes(device, d, &plan->job) || (d->src_layout != plain && d->src_layout != any) ||
+        (d->dst_layout != plain && d->dst_layout != any))
         return 0;
     plan->src = plan->dst = plain;
     plan->part = device->isa == CPU_ISA_V4 ? planes_v4 : planes_v3;
@@ -228,6 +231,11 @@ static window_job job_of(const dhow_conv_desc *d) {
                         .pad_d = is_volume ? d->pad_d[0] : 0,
                         .part = PART,
                         .activation = {d->activation, d->activation_alpha, d->activation_beta}};
+}
+
+int cpu_wants_planes(const cpu_device *device, const dhow_conv_desc *d) {
+    const window_job job = job_of(d);
+    return fits(d) && are_planes(device, d, &job) && is_beyond_blocks(device, d);
 }
 
 static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **out_plan,

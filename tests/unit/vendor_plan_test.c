@@ -92,6 +92,38 @@ Test(vendor_plans, plans_outlive_the_list_that_forgets_them) {
     dhowi_vendor_plan_drop(first);
 }
 
+/* On the CPU: oneDNN takes up to 80 times as long for them in the layout of the image before. */
+Test(vendor_plans, channels_by_themselves_that_see_far_beyond_the_image_are_planes) {
+    enum { CHANNELS = 16, FAR = 32 };
+    dhow_conv_desc desc = {.struct_size = sizeof desc,
+                           .dtype = DHOW_F32,
+                           .weight_dtype = DHOW_F32,
+                           .compute = DHOW_F32,
+                           .n = 1,
+                           .c = CHANNELS,
+                           .h = 1,
+                           .w = 100,
+                           .k = CHANNELS,
+                           .kh = 1,
+                           .kw = 3,
+                           .groups = CHANNELS,
+                           .stride = {1, 1},
+                           .dilation = {1, FAR},
+                           .pad = {0, FAR, 0, FAR},
+                           .flags = DHOW_BLAS_CONSTANT_B,
+                           .src_layout = DHOW_LAYOUT_ANY,
+                           .dst_layout = DHOW_LAYOUT_ANY};
+    const dhowi_vendor_plan *plan;
+    OK(dhowi_conv_plan(g_cpu, &desc, &plan));
+    if (plan == NULL) cr_skip_test("nothing convolves here but the portable kernel");
+    cr_expect_eq(plan->src_layout, DHOW_LAYOUT_NCHW);
+    dhowi_vendor_plan_drop(plan);
+    desc.src_layout = DHOW_LAYOUT_NHWC;
+    OK(dhowi_conv_plan(g_cpu, &desc, &plan));
+    cr_expect_null(plan, "it is convolved in NHWC");
+    dhowi_vendor_plan_drop(plan);
+}
+
 /* ---- products ---- */
 
 static const dhowi_vendor_plan *product_of(int64_t m, int64_t n, int64_t k) {
