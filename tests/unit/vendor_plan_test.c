@@ -21,6 +21,7 @@ static void open_context(void) {
     (void)setenv("DHOW_SIM", "images=nhwc", 1);
     OK(dhow_context_create(NULL, &g_context));
     OK(dhow_device_get(g_context, "cpu:0", &g_cpu));
+    OK(dhowi_device_open(g_cpu));
     OK(dhow_device_get(g_context, "sim:0", &g_sim));
     OK(dhowi_device_open(g_sim));
 }
