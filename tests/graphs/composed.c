@@ -292,11 +292,19 @@ int normed_sum(gen *g) {
     return one_in(g, 2) ? y : binary(g, "Add", y, sum);
 }
 
+/* Scale and bias of channels; in some models such that change nothing. */
+static int by_channel(gen *g, int64_t channels, double neutral) {
+    const int v = new_constant(g, 1, &channels);
+    for (int64_t i = 0; v >= 0 && g->m->seed % 4 == 0 && i < channels; i++)
+        val(g, v)->data[i] = neutral;
+    return v;
+}
+
 int instance_norm(gen *g) {
     const int v = pick(g, 3, 4);
     if (v < 0 || value_count(val(g, v)) == 0) return -1;
     const int64_t c = val(g, v)->shape[1];
-    const int in[] = {v, new_constant(g, 1, &c), new_constant(g, 1, &c)};
+    const int in[] = {v, by_channel(g, c, 1), by_channel(g, c, 0)};
     node *n = put(g, "InstanceNormalization", 3, in);
     set_float(n, "epsilon", 0.01);
     return result(g, n, g->m->dtype, val(g, v)->rank, val(g, v)->shape, 0);
@@ -306,7 +314,7 @@ int group_norm(gen *g) {
     const int v = pick(g, 3, 4);
     if (v < 0 || value_count(val(g, v)) == 0 || val(g, v)->shape[1] % 2 != 0) return -1;
     const int64_t c = val(g, v)->shape[1];
-    const int in[] = {v, new_constant(g, 1, &c), new_constant(g, 1, &c)};
+    const int in[] = {v, by_channel(g, c, 1), by_channel(g, c, 0)};
     node *n = put(g, "GroupNormalization", 3, in);
     set_int(n, "num_groups", 2);
     set_float(n, "epsilon", 0.01);

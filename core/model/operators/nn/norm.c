@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "kernel/optimise.h"
 #include "model/operators/nn/nn.h"
 
 /* Times `gamma`, one number a column, where that is not -1. */
@@ -25,6 +26,8 @@ static dhow_status scale_shift(dhowi_lowering *b, int32_t x, int32_t scale, int3
     int32_t in[3] = {x};
     uint32_t count = 1;
     dhowi_program p = {0};
+    *out = x;
+    if (scale < 0 && shift < 0) return DHOW_OK;
     (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
     if (scale >= 0) {
         in[count] = scale;
@@ -262,6 +265,21 @@ dhow_status dhowi_lower_batch_norm(dhowi_lowering *b) {
     return dhowi_batch_norm(b, dhowi_norm_eps(b), &b->out[0]);
 }
 
+/* -1 for an operand that is known to be nothing but `number`, which changes no result: exporters
+ * write norms of groups as those of instances, and what scales them behind. */
+static int32_t unless_all(dhowi_lowering *b, int32_t ref, double number) {
+    enum { MOST = 256 };
+    double values[MOST];
+    uint32_t count;
+    if (!dhowi_optimises(DHOWI_OPTIMISE_NUMBERS) || !dhowi_is_known(b, ref) ||
+        dhowi_count_of(dhowi_desc_at(b, ref)) > MOST ||
+        dhowi_floats(b, ref, values, MOST, &count) != DHOW_OK)
+        return ref;
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] != number) return ref;
+    return -1;
+}
+
 dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t scale, shift;
@@ -272,7 +290,7 @@ dhow_status dhowi_lower_instance_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]));
     DHOWI_TRY(dhowi_along(b, b->in[1], x.rank, 1, &scale));
     DHOWI_TRY(dhowi_along(b, b->in[2], x.rank, 1, &shift));
-    return scale_shift(b, b->out[0], scale, shift, &b->out[0]);
+    return scale_shift(b, b->out[0], unless_all(b, scale, 1), unless_all(b, shift, 0), &b->out[0]);
 }
 
 /* Opset 18 has scale and bias per group, 21 per channel. */
@@ -294,7 +312,8 @@ dhow_status dhowi_lower_group_norm(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_reshape(b, b->out[0], 3, parts, &b->out[0]));
     DHOWI_TRY(dhowi_along(b, scale, 3, 1, &scale));
     DHOWI_TRY(dhowi_along(b, shift, 3, 1, &shift));
-    DHOWI_TRY(scale_shift(b, b->out[0], scale, shift, &b->out[0]));
+    DHOWI_TRY(
+        scale_shift(b, b->out[0], unless_all(b, scale, 1), unless_all(b, shift, 0), &b->out[0]));
     return dhowi_reshape(b, b->out[0], x.rank, x.shape, &b->out[0]);
 }
 
