@@ -2,35 +2,29 @@
  *
  * Blocks of channels are pooled a row of results at a time. Included by nhwc.k.
  */
-#define POOL_WIDE 64   /* channels at once, where there are as many or more */
-#define POOL_AT_ONCE 4 /* vectors: each waits for the comparison before */
-#define POOL_EACH(k) UNROLL for (int k = 0; k < POOL_AT_ONCE; k++)
+#define POOL_WIDE 64 /* channels at once, where there are as many or more */
 
+/* `some` vectors at once, as each waits for the comparison before. */
+#define POOL_SOME(some)                                                                                              \
+    for (; i + some <= count; i += some) {                                                                           \
+        pool_vector sum[some];                                                                                       \
+        UNROLL for (int k = 0; k < some; k++) sum[k] = POOL_START(largest);                                          \
+        for (idx t = 0; t < taps; t++) {                                                                             \
+            UNROLL for (int k = 0; k < some; k++)                                                                    \
+            {                                                                                                        \
+                const pool_vector v = POOL_LOAD(x + (i + k) * step + t * pitch);                                     \
+                POOL_JOIN(largest, v, sum[k]);                                                                       \
+            }                                                                                                        \
+        }                                                                                                            \
+        UNROLL for (int k = 0; k < some; k++) POOL_STORE(to + (i + k) * to_step, sum[k]);                            \
+    }
 /* to[i * to_step] = what `taps` vectors hold that are `pitch` elements apart, from x[i * step] on. */
 #define POOL_VECTORS(name, SPACE)                                                                                    \
     FN void name(SPACE const f32 *x, idx step, idx taps, idx pitch, idx count, int largest, f32 *to, idx to_step)    \
     {                                                                                                                \
         idx i = 0;                                                                                                   \
-        for (; i + POOL_AT_ONCE <= count; i += POOL_AT_ONCE) {                                                       \
-            pool_vector sum[POOL_AT_ONCE];                                                                           \
-            POOL_EACH(k) sum[k] = POOL_START(largest);                                                               \
-            for (idx t = 0; t < taps; t++) {                                                                         \
-                POOL_EACH(k)                                                                                         \
-                {                                                                                                    \
-                    const pool_vector v = POOL_LOAD(x + (i + k) * step + t * pitch);                                 \
-                    POOL_JOIN(largest, v, sum[k]);                                                                   \
-                }                                                                                                    \
-            }                                                                                                        \
-            POOL_EACH(k) POOL_STORE(to + (i + k) * to_step, sum[k]);                                                 \
-        }                                                                                                            \
-        for (; i < count; i++) {                                                                                     \
-            pool_vector sum = POOL_START(largest);                                                                   \
-            for (idx t = 0; t < taps; t++) {                                                                         \
-                const pool_vector v = POOL_LOAD(x + i * step + t * pitch);                                           \
-                POOL_JOIN(largest, v, sum);                                                                          \
-            }                                                                                                        \
-            POOL_STORE(to + i * to_step, sum);                                                                       \
-        }                                                                                                            \
+        POOL_SOME(4)                                                                                                 \
+        POOL_SOME(1)                                                                                                 \
     }
 POOL_VECTORS(pool_down, GLOBAL)
 POOL_VECTORS(pool_along, )

@@ -221,15 +221,14 @@ static dnnl_status_t describe_pd(const conv_plan *plan, const conv_mds *mds,
                                  const onednn_conv_shape *shape, int *residual_index,
                                  dnnl_primitive_desc_t *pd) {
     const dhow_conv_desc *d = &plan->desc;
-    const residual_form form = plan->residual;
-    const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0 && !plan->adds;
+    const int residual = (d->flags & DHOW_EPILOGUE_RESIDUAL) != 0 && !plan->adds,
+              sum = residual && plan->residual == RESIDUAL_SUM;
     const onednn_activation activation = {plan->activate ? DHOW_ACTIVATION_NONE : d->activation,
                                           d->activation_alpha, d->activation_beta};
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t status = onednn_attributes(&attr, residual && form == RESIDUAL_SUM ? 1.0f : 0.0f,
-                                             onednn_type(d->dtype),
-                                             residual && form == RESIDUAL_BINARY ? &mds->y : NULL,
-                                             &activation, d->compute, residual_index);
+    dnnl_status_t status = onednn_attributes(&attr, sum ? 1.0f : 0.0f, onednn_type(d->dtype),
+                                             residual && !sum ? &mds->y : NULL, &activation,
+                                             d->compute, residual_index);
     if (status == dnnl_success)
         status = onednn_conv_pd(pd, mds->x, mds->weight, mds->bias, mds->y, shape, attr);
     if (attr) (void)plan->dnnl->dnnl_primitive_attr_destroy(attr);

@@ -34,17 +34,15 @@ typedef struct patch {
 INLINE int64_t within(int64_t at, int64_t most) { return at < 0 ? 0 : at < most ? at : most; }
 
 /* Every step-th column of the rows from `top` on, the first of them number `left`: zeros beyond the
- * image, and for one that is NULL. Up to LANES - 1 floats behind the lines may be zeros afterwards.
- */
+ * image. Up to LANES - 1 floats behind the lines may be zeros afterwards. */
 INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left,
                        const int64_t step, float *to) {
     const int64_t width = p->job->width, count = p->pitch,
                   begin = within((step - 1 - left) / step, count),
                   end = within((width - 1 - left + step) / step, count);
-    const int is_plane = x != NULL;
-    if (is_plane) x += top * width + left;
-    for (int64_t i = 0; i < p->height; i++, to += count) {
-        const int is_there = is_plane && top + i >= 0 && top + i < p->job->height;
+    x += top * width + left;
+    for (int64_t i = 0; i < p->height; i++, x += width, to += count) {
+        const int is_there = top + i >= 0 && top + i < p->job->height;
         int64_t t = is_there ? begin : 0;
         for (int64_t at = 0; at < t; at += LANES) store(to + at, (vec){0});
         if (is_there && step <= 2) {
@@ -55,7 +53,6 @@ INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left
             for (; t < end; t++) to[t] = x[t * step];
         }
         for (; t < count; t += LANES) store(to + t, (vec){0});
-        if (is_plane) x += width;
     }
 }
 
@@ -118,7 +115,7 @@ static void find_taps(patch *p) {
     }
 }
 
-/* What windows see of the plane x of an image, NULL beyond it, is added to what the patch has. */
+/* What windows see of the plane x, from this row and column on, is added to what the patch has. */
 static void compute_patch(patch *p, const float *x, int64_t top, int64_t left) {
     p->flows = p->columns == p->job->out_width && p->residual != p->y &&
                (p->columns <= 2 * LANES || (p->columns > 3 * LANES && p->columns <= 4 * LANES));
@@ -139,7 +136,8 @@ static void compute_patch(patch *p, const float *x, int64_t top, int64_t left) {
 }
 
 /* Part number `at` of plane number `plane`, which windows see in the planes from x on: of volumes
- * one after the other, each adding to the results. */
+ * one after the other, each adding to the results. Windows beyond all of them see rows behind one.
+ */
 static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
     const window_job *job = p->job;
     const int64_t rows = planes_rows(job), columns = planes_columns(job),
@@ -162,10 +160,10 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
     find_taps(p);
     do {
         const int is_there = t < seen.end;
-        const int64_t z = front + t * job->dilation_d;
-        p->weight = weight + (is_there ? t * job->kh * job->kw : 0);
+        const int64_t z = is_there ? front + t * job->dilation_d : 0;
+        p->weight = weight + (is_there ? t : 0) * job->kh * job->kw;
         p->activation = t + 1 >= seen.end ? job->activation : (cpu_activation){0};
-        compute_patch(p, is_there ? x + z * job->height * job->width : NULL, top, left);
+        compute_patch(p, x + z * job->height * job->width, is_there ? top : job->height, left);
         p->residual = p->y;
         p->bias = 0;
     } while (++t < seen.end);

@@ -96,24 +96,13 @@ Test(vendor_plans, plans_outlive_the_list_that_forgets_them) {
 /* On the CPU: oneDNN takes up to 80 times as long for them in the layout of the image before. */
 Test(vendor_plans, channels_by_themselves_that_see_far_beyond_the_image_are_planes) {
     enum { CHANNELS = 16, FAR = 32 };
-    dhow_conv_desc desc = {.struct_size = sizeof desc,
-                           .dtype = DHOW_F32,
-                           .weight_dtype = DHOW_F32,
-                           .compute = DHOW_F32,
-                           .n = 1,
-                           .c = CHANNELS,
-                           .h = 1,
-                           .w = 100,
-                           .k = CHANNELS,
-                           .kh = 1,
-                           .kw = 3,
-                           .groups = CHANNELS,
-                           .stride = {1, 1},
-                           .dilation = {1, FAR},
-                           .pad = {0, FAR, 0, FAR},
-                           .flags = DHOW_BLAS_CONSTANT_B,
-                           .src_layout = DHOW_LAYOUT_ANY,
-                           .dst_layout = DHOW_LAYOUT_ANY};
+    dhow_conv_desc desc = k_any;
+    desc.c = desc.k = desc.groups = CHANNELS;
+    desc.h = desc.kh = 1;
+    desc.w = 100;
+    desc.dilation[1] = FAR;
+    desc.pad[0] = desc.pad[2] = 0;
+    desc.pad[1] = desc.pad[3] = FAR;
     const dhowi_vendor_plan *plan;
     OK(dhowi_conv_plan(g_cpu, &desc, &plan));
     if (plan == NULL) cr_skip_test("nothing convolves here but the portable kernel");

@@ -27,12 +27,15 @@ static uint64_t times(uint64_t bytes, uint64_t factor) {
 
 /* Weights in further files count when they have been read: what is only declared may not be there.
  */
+static uint64_t times_the_file(const dhow_model *m, uint64_t factor) {
+    const uint64_t file = times(m->file->bytes, factor), weights = times(m->external_bytes, factor);
+    return weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
+}
+
 static uint64_t limit_of(const dhowi_lowering *b) {
-    if (b->model->file == NULL) return UINT64_MAX;
-    uint64_t file = times(b->model->file->bytes, PER_FILE);
-    uint64_t weights = times(b->model->external_bytes, PER_FILE);
-    uint64_t all = weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
-    return DHOWI_MAX(DHOWI_MAX(b->host_limit, all), b->model->memory_limit);
+    const dhow_model *m = b->model;
+    if (m->file == NULL) return UINT64_MAX;
+    return DHOWI_MAX(DHOWI_MAX(b->host_limit, times_the_file(m, PER_FILE)), m->memory_limit);
 }
 
 /* A trial takes nothing, and does not know the inputs yet. */
@@ -40,9 +43,7 @@ static uint64_t memory_limit(const dhowi_lowering *b) {
     const dhow_model *m = b->model;
     if (m->memory_limit > 0) return m->memory_limit;
     if (m->file == NULL || b->dry) return UINT64_MAX;
-    uint64_t file = times(m->file->bytes, PER_INPUT), weights = times(m->external_bytes, PER_INPUT);
-    uint64_t all = weights <= UINT64_MAX - file ? file + weights : UINT64_MAX;
-    return DHOWI_MAX(DHOWI_MAX(k_least, b->input_limit), all);
+    return DHOWI_MAX(DHOWI_MAX(k_least, b->input_limit), times_the_file(m, PER_INPUT));
 }
 
 static dhow_status refuse_memory(const dhowi_lowering *b, uint64_t bytes, uint64_t before,
