@@ -170,7 +170,7 @@ double bench_report_peers(bench *b, const char *name, double bar, double ours,
 /* ---- pairs ---- */
 
 static void rest(void) {
-    const struct timespec pause = {.tv_nsec = 30000000};
+    const struct timespec pause = {.tv_nsec = 50000000};
     (void)nanosleep(&pause, NULL);
 }
 

@@ -13,8 +13,10 @@ enum { ROUNDS = 7, MOST_PEERS = 8, MOST_RUNS = 2000, MOST_TEXT = 40 };
 
 static double seconds_per_round(const bench *b) { return bench_is_small(b) ? 0.002 : 0.15; }
 
+/* Threads of one side spin for a while after its work, some for 30 ms, and would slow the other
+ * down. */
 static void rest(void) {
-    const struct timespec pause = {.tv_nsec = 20000000};
+    const struct timespec pause = {.tv_nsec = 50000000};
     (void)nanosleep(&pause, NULL);
 }
 

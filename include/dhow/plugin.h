@@ -438,7 +438,9 @@ typedef struct dhow_blas {
 enum { /* layouts of an image tensor; larger numbers are a backend's own, made by its plans */
        DHOW_LAYOUT_NCHW = 0,
        DHOW_LAYOUT_NHWC = 1,
-       DHOW_LAYOUT_ANY = 2, /* asks the plan to choose */
+       /* Asks the plan to choose. One that is asked for results of any layout, of planes, says NCHW
+        * only where it is as fast as in the layout that it likes best, with x turned into that. */
+       DHOW_LAYOUT_ANY = 2,
        /* [n][c/b][h][w][b]: channels in blocks of b, of which the last is padded with zeros */
        DHOW_LAYOUT_BLOCKS_4 = 4,
        DHOW_LAYOUT_BLOCKS_8 = 8,

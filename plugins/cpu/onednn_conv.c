@@ -309,6 +309,8 @@ static int32_t conv_plan_make(void *handle, const dhow_conv_desc *d, void **out_
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "volumes are not convolved by oneDNN");
     if (cpu_keeps_plain(device, d) || cpu_wants_planes(device, d))
         return cpu_fail(err, DHOW_UNSUPPORTED, 0, "these groups are convolved in NCHW");
+    if (d->groups > 1 && d->src_layout == DHOW_LAYOUT_NCHW && d->dst_layout == DHOW_LAYOUT_ANY)
+        return cpu_fail(err, DHOW_UNSUPPORTED, 0, "oneDNN convolves groups in blocks of channels");
     conv_plan *plan = host->alloc(host->user, sizeof *plan, 64);
     if (!plan) return cpu_fail(err, DHOW_OUT_OF_MEMORY, 0, "cannot allocate a convolution plan");
     memset(plan, 0, sizeof *plan);

@@ -13,7 +13,7 @@
 #define ACTIVATE activate_v3
 #endif
 
-enum { SUMS = 8 }; /* vectors that are added up at once, in one row or several */
+enum { TALL = 8, FEW = 4 }; /* rows that are computed at once; fewer pay one by one */
 
 /* What a part of a plane is computed of: the copy of what its windows see, and its weights. The
  * columns that windows see with a step of the stride lie beside each other in a line; lines of the
@@ -28,31 +28,42 @@ typedef struct patch {
     int flows; /* rows are computed as a whole: what is written behind one, the next overwrites */
     int64_t height, pitch; /* of lines */
     float *lines;
+    int64_t used; /* floats of them */
     int64_t *tap; /* where what a column of the window sees begins */
 } patch;
 
 INLINE int64_t within(int64_t at, int64_t most) { return at < 0 ? 0 : at < most ? at : most; }
 
+/* Of the floats p[0], p[step] .. those from number `begin` to `end` - 1, at their places, and
+ * zeros; no others are read. */
+INLINE vec load_between(const float *p, int64_t begin, int64_t end, const int64_t step) {
+    if (step == 1) return (vec)LOAD_MASKED(p, mask_between(begin, end));
+    if (step > 2) {
+        float lanes[LANES] = {0};
+        for (int64_t i = within(begin, LANES); i < end && i < LANES; i++) lanes[i] = p[i * step];
+        return load(lanes);
+    }
+    const vec a = (vec)LOAD_MASKED(p, mask_between(2 * begin, 2 * end - 1)),
+              b = (vec)LOAD_MASKED(p + LANES, mask_between(2 * begin - LANES, 2 * end - 1 - LANES));
+    return EVENS(a, b);
+}
+
 /* Every step-th column of the rows from `top` on, the first of them number `left`: zeros beyond the
- * image. Up to LANES - 1 floats behind the lines may be zeros afterwards. */
+ * image. Up to LANES - 1 floats behind the lines may be zeros afterwards: the last vectors come
+ * first, as the next line overwrites what is behind one. */
 INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left,
                        const int64_t step, float *to) {
-    const int64_t width = p->job->width, count = p->pitch,
-                  begin = within((step - 1 - left) / step, count),
-                  end = within((width - 1 - left + step) / step, count);
+    const int64_t width = p->job->width, pitch = p->pitch, height = p->height,
+                  begin = (step - 1 - left) / step, end = (width - 1 - left + step) / step,
+                  first = within(-top, height), last = within(p->job->height - top, height);
     x += top * width + left;
-    for (int64_t i = 0; i < p->height; i++, x += width, to += count) {
-        const int is_there = top + i >= 0 && top + i < p->job->height;
-        int64_t t = is_there ? begin : 0;
-        for (int64_t at = 0; at < t; at += LANES) store(to + at, (vec){0});
-        if (is_there && step <= 2) {
-            for (; t < end; t += LANES)
-                store(to + t,
-                      step == 2 ? load_evens(x + t * step, end - t) : load_part(x + t, end - t));
-        } else if (is_there) {
-            for (; t < end; t++) to[t] = x[t * step];
+    for (int64_t t = (pitch - 1) / LANES * LANES; t >= 0; t -= LANES) {
+        for (int64_t i = 0; i < height; i++) {
+            const int is_there = i >= first && i < last;
+            store(to + i * pitch + t,
+                  is_there ? load_between(x + i * width + t * step, begin - t, end - t, step)
+                           : (vec){0});
         }
-        for (; t < count; t += LANES) store(to + t, (vec){0});
     }
 }
 
@@ -71,40 +82,109 @@ static void copy_patch(const patch *p, const float *x, int64_t top, int64_t left
     }
 }
 
-/* Results from a row and column of the patch on. */
-INLINE void compute(const patch *p, int64_t row, int64_t column, const int rows,
-                    const int vectors) {
-    const window_job *job = p->job;
-    const int64_t next = job->stride[0] * p->pitch, down = job->dilation[0] * p->pitch;
-    const float *weight = p->weight, *from[SUMS];
-    vec sums[SUMS];
-    UNROLL for (int r = 0; r < rows; r++) from[r] = p->lines + (row + r) * next + column;
-    UNROLL for (int s = 0; s < rows * vectors; s++) sums[s] = all(p->bias);
-    for (int64_t i = 0; i < job->kh; i++) {
-        for (int64_t j = 0; j < job->kw; j++) {
-            const vec w = all(*weight++);
-            const int64_t tap = p->tap[j];
-            UNROLL for (int s = 0; s < rows * vectors; s++) sums[s] +=
-                load(from[s / vectors] + tap + s % vectors * LANES) * w;
-        }
-        UNROLL for (int r = 0; r < rows; r++) from[r] += down;
-    }
-    for (int s = 0; s < rows * vectors; s++) {
-        const int64_t at = column + s % vectors * LANES,
-                      to = (row + s / vectors) * job->out_width + at, left = p->columns - at,
-                      rest = p->rows * job->out_width - to;
-        vec sum = sums[s];
+/* The results of a vector of columns, of so many rows from `top` on, that are from row `row` on,
+ * and not behind the last one. */
+static __attribute__((noinline)) void put(const patch *p, const vec *sums, int rows, int64_t top,
+                                          int64_t row, int64_t column) {
+    const int64_t width = p->job->out_width, left = p->columns - column;
+    for (int r = (int)(row - top); r < rows; r++) {
+        const int64_t to = (top + r) * width + column, rest = p->rows * width - to;
+        if (rest <= 0) break;
+        vec sum = sums[r];
         if (p->residual) sum += load_part(p->residual + to, left);
         store_part(p->y + to, activate(sum, &p->activation), p->flows ? rest : left);
     }
 }
 
-/* Columns of so many vectors. */
-INLINE void compute_columns(const patch *p, int64_t column, const int vectors) {
-    int64_t row = 0;
-    for (; row + SUMS / vectors <= p->rows; row += SUMS / vectors)
-        compute(p, row, column, SUMS / vectors, vectors);
-    for (; row < p->rows; row++) compute(p, row, column, 1, vectors);
+/* One vector of columns of TALL rows. */
+static __attribute__((noinline)) void compute_tall(const patch *p, int64_t top, int64_t row,
+                                                   int64_t column) {
+    const window_job *job = p->job;
+    const int64_t next = job->stride[0] * p->pitch, down = job->dilation[0] * p->pitch;
+    const float *weight = p->weight, *line = p->lines + top * next + column;
+    vec sums[TALL];
+    UNROLL for (int r = 0; r < TALL; r++) sums[r] = all(p->bias);
+    for (int64_t i = 0; i < job->kh; i++, line += down) {
+        for (int64_t j = 0; j < job->kw; j++) {
+            const vec w = all(*weight++);
+            const float *from = line + p->tap[j], *half = from + TALL / 2 * next;
+            UNROLL for (int r = 0; r < TALL; r++) sums[r] +=
+                load((r < TALL / 2 ? from : half) + r % (TALL / 2) * next) * w;
+        }
+    }
+    put(p, sums, TALL, top, row, column);
+}
+
+/* The same of windows of so many rows, one below the other: what is loaded is part of as many
+ * results. */
+INLINE void compute_dense(const patch *p, int64_t top, int64_t row, int64_t column, const int kh) {
+    const int64_t pitch = p->pitch, kw = p->job->kw;
+    const float *line = p->lines + top * pitch + column;
+    vec sums[TALL];
+    UNROLL for (int r = 0; r < TALL; r++) sums[r] = all(p->bias);
+    for (int64_t j = 0; j < kw; j++) {
+        const float *from = line + p->tap[j];
+        vec w[5];
+        UNROLL for (int i = 0; i < kh; i++) w[i] = all(p->weight[i * kw + j]);
+        UNROLL for (int q = 0; q < TALL + kh - 1; q++) {
+            const vec x = load(from + q * pitch);
+            UNROLL for (int i = 0; i < kh; i++) if (q >= i && q - i < TALL) sums[q - i] += x * w[i];
+        }
+    }
+    put(p, sums, TALL, top, row, column);
+}
+
+static __attribute__((noinline)) void compute_3(const patch *p, int64_t top, int64_t row,
+                                                int64_t column) {
+    compute_dense(p, top, row, column, 3);
+}
+
+static __attribute__((noinline)) void compute_5(const patch *p, int64_t top, int64_t row,
+                                                int64_t column) {
+    compute_dense(p, top, row, column, 5);
+}
+
+/* So many vectors of columns of one row. */
+INLINE void compute_row(const patch *p, int64_t row, int64_t column, const int vectors) {
+    const window_job *job = p->job;
+    const int64_t down = job->dilation[0] * p->pitch;
+    const float *weight = p->weight, *line = p->lines + row * job->stride[0] * p->pitch + column;
+    vec sums[4];
+    UNROLL for (int v = 0; v < vectors; v++) sums[v] = all(p->bias);
+    for (int64_t i = 0; i < job->kh; i++, line += down) {
+        for (int64_t j = 0; j < job->kw; j++) {
+            const vec w = all(*weight++);
+            UNROLL for (int v = 0; v < vectors; v++) sums[v] +=
+                load(line + p->tap[j] + v * LANES) * w;
+        }
+    }
+    UNROLL for (int v = 0; v < vectors; v++) put(p, sums + v, 1, row, row, column + v * LANES);
+}
+
+static void compute_rows(const patch *p) {
+    for (int64_t row = 0; row < p->rows; row++) {
+        int64_t c = 0;
+        for (; c + 3 * LANES < p->columns; c += 4 * LANES) compute_row(p, row, c, 4);
+        for (; c < p->columns; c += LANES) compute_row(p, row, c, 1);
+    }
+}
+
+/* The last rows together with some before them, or behind them where there are none. The last
+ * columns come first: what is written behind a row is overwritten. */
+static void compute_together(const patch *p) {
+    const window_job *job = p->job;
+    const int dense = job->stride[0] == 1 && job->dilation[0] == 1;
+    for (int64_t c = (p->columns - 1) / LANES * LANES; c >= 0; c -= LANES) {
+        for (int64_t row = 0; row < p->rows; row += TALL) {
+            const int64_t top = within(p->rows - TALL, row);
+            if (dense && job->kh == 3)
+                compute_3(p, top, row, c);
+            else if (dense && job->kh == 5)
+                compute_5(p, top, row, c);
+            else
+                compute_tall(p, top, row, c);
+        }
+    }
 }
 
 static void find_taps(patch *p) {
@@ -117,36 +197,26 @@ static void find_taps(patch *p) {
 
 /* What windows see of the plane x, from this row and column on, is added to what the patch has. */
 static void compute_patch(patch *p, const float *x, int64_t top, int64_t left) {
-    p->flows = p->columns == p->job->out_width && p->residual != p->y &&
-               (p->columns <= 2 * LANES || (p->columns > 3 * LANES && p->columns <= 4 * LANES));
+    const int64_t behind = p->rows < TALL ? (TALL - p->rows) * p->job->stride[0] * p->pitch : 0;
+    p->flows = p->columns == p->job->out_width && p->residual != p->y;
     copy_patch(p, x, top, left);
-    for (int64_t c = 0; c < p->columns;) {
-        const int64_t rest = (p->columns - c + LANES - 1) / LANES;
-        if (rest >= 4) {
-            compute_columns(p, c, 4);
-            c += 4 * LANES;
-        } else if (rest >= 2) {
-            compute_columns(p, c, 2);
-            c += 2 * LANES;
-        } else {
-            compute_columns(p, c, 1);
-            c += LANES;
-        }
-    }
+    if (p->rows > (p->columns > LANES ? FEW : 1) && p->used + behind <= PLANES_ROOM)
+        compute_together(p);
+    else
+        compute_rows(p);
 }
 
-/* Part number `at` of plane number `plane`, which windows see in the planes from x on: of volumes
- * one after the other, each adding to the results. Windows beyond all of them see rows behind one.
- */
-static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
+/* Part number `at` of the results of a plane, which windows see in the planes from x on, of volumes
+ * from number `front` on: one after the other, each adding to the results. Windows beyond all of
+ * them see rows behind one. */
+static void compute_part(patch *p, const float *x, int64_t plane, int64_t front, int64_t at) {
     const window_job *job = p->job;
-    const int64_t rows = planes_rows(job), columns = planes_columns(job),
-                  across = (job->out_width + columns - 1) / columns, row = at / across * rows,
-                  column = at % across * columns;
+    const int64_t rows = job->rows, columns = job->columns, across = job->across,
+                  down = at == 0 ? 0 : at / across, row = down * rows,
+                  column = (at - down * across) * columns;
     const int64_t first = (plane * job->out_height + row) * job->out_width + column,
                   top = row * job->stride[0] - job->pad[0],
-                  left = column * job->stride[1] - job->pad[1],
-                  front = plane % job->out_depth * job->stride_d - job->pad_d;
+                  left = column * job->stride[1] - job->pad[1];
     const window_range seen = window_range_at(front, job->kd, job->dilation_d, job->depth);
     const float *weight = p->weight;
     int64_t tap[PLANES_MOST_TAPS], t = seen.begin;
@@ -154,8 +224,9 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
     p->residual = job->residual ? job->residual + first : NULL;
     p->rows = job->out_height - row < rows ? job->out_height - row : rows;
     p->columns = job->out_width - column < columns ? job->out_width - column : columns;
-    p->pitch = planes_pitch(job, columns);
+    p->pitch = job->pitch;
     p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
+    p->used = p->height * p->pitch * job->stride[1];
     p->tap = tap;
     find_taps(p);
     do {
@@ -170,8 +241,11 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t at) {
 }
 
 void PLANES(const window_job *job, int64_t part) {
-    const int64_t parts = planes_parts(job), plane = part / parts, channel = plane / job->out_depth,
-                  k = channel % job->k, seen = channel / job->k * job->c + k / (job->k / job->c);
+    /* Divisions take as long as a small plane. */
+    const int64_t parts = job->parts, plane = parts == 1 ? part : part / parts,
+                  channel = job->out_depth == 1 ? plane : plane / job->out_depth,
+                  image = channel / job->k, k = channel - image * job->k,
+                  seen = image * job->c + (job->k == job->c ? k : k / (job->k / job->c));
     const float *x = job->x + seen * job->depth * job->height * job->width;
     float lines[PLANES_ROOM + LANES];
     patch p;
@@ -179,7 +253,8 @@ void PLANES(const window_job *job, int64_t part) {
     p.lines = lines;
     p.weight = job->weight + k * job->kd * job->kh * job->kw;
     p.bias = job->bias ? job->bias[k] : 0;
-    compute_part(&p, x, plane, part % parts);
+    compute_part(&p, x, plane, (plane - channel * job->out_depth) * job->stride_d - job->pad_d,
+                 part - plane * parts);
     if (!cpu_activates(job->activation.kind))
         activate_rows(ACTIVATE, p.y, job->out_width, p.rows, p.columns, &job->activation);
 }

@@ -21,15 +21,23 @@ INLINE vec all(float x) { return x - (vec){0}; }
 INLINE vec load(const float *p) { return *(const loose_vec *)p; }
 INLINE void store(float *p, vec v) { *(loose_vec *)p = v; }
 
-/* Of the first `count` floats, which may be more than a vector has. */
+/* Of the first `count` floats, which may be more than a vector has; of those from number `begin` to
+ * `end` - 1, of which a vector may have none. */
 #if LANES == 16
 INLINE __mmask16 mask_of(int64_t count) { return (__mmask16)((1u << count) - 1); }
+INLINE __mmask16 mask_between(int64_t begin, int64_t end) {
+    const int64_t first = begin < 0 ? 0 : begin, count = end < LANES ? end : LANES;
+    return first < count ? mask_of(count) & (__mmask16)~mask_of(first) : 0;
+}
 #define LOAD_MASKED(p, mask) _mm512_maskz_loadu_ps(mask, p)
 #define STORE_MASKED(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
 #else
 INLINE __m256i mask_of(int64_t count) {
     const ints places = {0, 1, 2, 3, 4, 5, 6, 7};
     return (__m256i)(places < (int32_t)count - (ints){0});
+}
+INLINE __m256i mask_between(int64_t begin, int64_t end) {
+    return _mm256_andnot_si256(mask_of(begin), mask_of(end));
 }
 #define LOAD_MASKED(p, mask) _mm256_maskload_ps(p, mask)
 #define STORE_MASKED(p, mask, v) _mm256_maskstore_ps(p, mask, v)

@@ -16,7 +16,10 @@ typedef struct window_job {
     int64_t stride[2], dilation[2], pad[2]; /* top, left */
     /* Of volumes, by planes; 1, 1, 1, 1, 1, 0 of images. */
     int64_t depth, out_depth, kd, stride_d, dilation_d, pad_d;
-    int64_t part;                           /* neighbours of a row that are computed at a time */
+    /* By planes, see planes_divide(): results of a part of a plane; its parts, and those beside
+     * each other; floats of a line of the copy. */
+    int64_t rows, columns, parts, across, pitch;
+    int64_t part;                 /* neighbours of a row that are computed at a time */
     int64_t src_block;            /* channels of x that lie beside each other, a part of c */
     int64_t pixel, vector, image; /* floats of y between neighbours, vectors of channels, images */
     const float *x, *weight;      /* the weight as it is packed */

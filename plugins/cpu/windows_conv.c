@@ -175,17 +175,22 @@ static int is_beyond_blocks(const cpu_device *device, const dhow_conv_desc *d) {
 
 static int are_planes(const cpu_device *device, const dhow_conv_desc *d, const window_job *job) {
     return device->isa >= CPU_ISA_V3 && device->backend->tiles != CPU_NEVER && d->groups > 1 &&
-           d->groups == d->c && d->kw <= PLANES_MOST_TAPS && planes_rows(job) > 0;
+           d->groups == d->c && d->kw <= PLANES_MOST_TAPS && job->parts > 0;
 }
 
+/* Plain images are computed as they are where they can be, and where turning them twice takes
+ * longer: small ones turn fast. */
 static int choose_planes(const cpu_device *device, const dhow_conv_desc *d, window_plan *plan) {
-    const uint32_t plain = DHOW_LAYOUT_NCHW,
-                   any = is_beyond_blocks(device, d) ? DHOW_LAYOUT_ANY : plain;
-    if (!are_planes(device, d, &plan->job) || (d->src_layout != plain && d->src_layout != any) ||
-        (d->dst_layout != plain && d->dst_layout != any))
-        return 0;
+    enum { NARROW = 8 }; /* half of a wide vector would be empty */
+    const uint32_t plain = DHOW_LAYOUT_NCHW;
+    const int is_wide = device->isa == CPU_ISA_V4, beyond = is_beyond_blocks(device, d),
+              large = plan->job.out_width > (is_wide ? NARROW : 2 * NARROW),
+              src = d->src_layout == plain || (d->src_layout == DHOW_LAYOUT_ANY && beyond),
+              dst = d->dst_layout == plain || (d->dst_layout == DHOW_LAYOUT_ANY &&
+                                               (beyond || (d->src_layout == plain && large)));
+    if (!are_planes(device, d, &plan->job) || !src || !dst) return 0;
     plan->src = plan->dst = plain;
-    plan->part = device->isa == CPU_ISA_V4 ? planes_v4 : planes_v3;
+    plan->part = is_wide && plan->job.out_width > NARROW ? planes_v4 : planes_v3;
     return 1;
 }
 
@@ -211,26 +216,28 @@ static uint32_t settled(uint32_t layout, uint32_t own) {
 static window_job job_of(const dhow_conv_desc *d) {
     enum { PART = 64 }; /* as many neighbours as let threads share even a single row */
     const int is_volume = d->depth != 0;
-    return (window_job){.height = d->h,
-                        .width = d->w,
-                        .c = d->c,
-                        .k = d->k,
-                        .src_block = d->c,
-                        .out_height = onednn_extent(d, 0),
-                        .out_width = onednn_extent(d, 1),
-                        .kh = d->kh,
-                        .kw = d->kw,
-                        .stride = {d->stride[0], d->stride[1]},
-                        .dilation = {d->dilation[0], d->dilation[1]},
-                        .pad = {d->pad[0], d->pad[1]},
-                        .depth = is_volume ? d->depth : 1,
-                        .out_depth = is_volume ? onednn_depth(d) : 1,
-                        .kd = is_volume ? d->kd : 1,
-                        .stride_d = is_volume ? d->stride_d : 1,
-                        .dilation_d = is_volume ? d->dilation_d : 1,
-                        .pad_d = is_volume ? d->pad_d[0] : 0,
-                        .part = PART,
-                        .activation = {d->activation, d->activation_alpha, d->activation_beta}};
+    window_job job = {.height = d->h,
+                      .width = d->w,
+                      .c = d->c,
+                      .k = d->k,
+                      .src_block = d->c,
+                      .out_height = onednn_extent(d, 0),
+                      .out_width = onednn_extent(d, 1),
+                      .kh = d->kh,
+                      .kw = d->kw,
+                      .stride = {d->stride[0], d->stride[1]},
+                      .dilation = {d->dilation[0], d->dilation[1]},
+                      .pad = {d->pad[0], d->pad[1]},
+                      .depth = is_volume ? d->depth : 1,
+                      .out_depth = is_volume ? onednn_depth(d) : 1,
+                      .kd = is_volume ? d->kd : 1,
+                      .stride_d = is_volume ? d->stride_d : 1,
+                      .dilation_d = is_volume ? d->dilation_d : 1,
+                      .pad_d = is_volume ? d->pad_d[0] : 0,
+                      .part = PART,
+                      .activation = {d->activation, d->activation_alpha, d->activation_beta}};
+    planes_divide(&job);
+    return job;
 }
 
 int cpu_wants_planes(const cpu_device *device, const dhow_conv_desc *d) {
@@ -259,7 +266,7 @@ static int32_t window_plan_make(void *handle, const dhow_conv_desc *d, void **ou
     const int64_t planes = d->n * made.job.out_depth, rows = planes * made.job.out_height,
                   results = rows * made.job.out_width;
     *plan = made;
-    plan->rows = made.packed > 0 ? rows : planes * d->k * planes_parts(&made.job);
+    plan->rows = made.packed > 0 ? rows : planes * d->k * made.job.parts;
     onednn_work_init(
         &plan->work, device,
         (double)results *

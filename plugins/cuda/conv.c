@@ -87,7 +87,7 @@ static int32_t settle(dhowi_cuda_conv *conv, uint32_t best, dhow_error *err) {
     dhow_conv_desc *d = &conv->desc;
     if (d->src_layout == DHOW_LAYOUT_ANY) d->src_layout = d->dst_layout;
     if (d->src_layout == DHOW_LAYOUT_ANY) d->src_layout = best;
-    if (d->dst_layout == DHOW_LAYOUT_ANY) d->dst_layout = d->src_layout;
+    if (d->dst_layout == DHOW_LAYOUT_ANY) d->dst_layout = best;
     if (d->src_layout == d->dst_layout) return DHOW_OK;
     return dhowi_cuda_refuse(err, DHOW_UNSUPPORTED, "%s: x and y have one layout",
                              conv->device->name);

@@ -58,8 +58,9 @@ static bool draw_job(uint32_t *state, int64_t n, window_job *job) {
     if (draw(state) % 2 == 0) job->bias = g_bias;
     if (draw(state) % 2 == 0) job->residual = draw(state) % 2 ? g_residual : g_y;
     job->activation.kind = ends[draw(state) % 3];
-    return job->out_depth > 0 && job->out_height > 0 && job->out_width > 0 &&
-           planes_rows(job) > 0 && n * job->c * job->depth * job->height * job->width <= X &&
+    if (job->out_depth < 1 || job->out_height < 1 || job->out_width < 1) return false;
+    planes_divide(job);
+    return job->parts > 0 && n * job->c * job->depth * job->height * job->width <= X &&
            job->k * job->kd * job->kh * job->kw <= WEIGHTS &&
            n * job->k * job->out_depth * job->out_height * job->out_width <= Y;
 }
@@ -103,7 +104,7 @@ static void check(void (*planes)(const window_job *job, int64_t part)) {
         const int64_t planes_count = n * job.k * job.out_depth,
                       count = planes_count * job.out_height * job.out_width;
         for (int64_t i = 0; i < count + GUARD; i++) g_y[i] = i < count ? g_residual[i] : 77;
-        for (int64_t part = planes_count * planes_parts(&job); part-- > 0;) planes(&job, part);
+        for (int64_t part = planes_count * job.parts; part-- > 0;) planes(&job, part);
         for (int64_t i = 0; i < count; i++) {
             const double want = want_at(&job, i);
             cr_assert_float_eq((double)g_y[i], want, 1e-4, "round %d, element %d: %g, not %g",

@@ -114,6 +114,31 @@ Test(vendor_plans, channels_by_themselves_that_see_far_beyond_the_image_are_plan
     dhowi_vendor_plan_drop(plan);
 }
 
+/* Turned twice they would take longer: three steps, and with two threads half of what they read
+ * lies in the cache of another core. Each was turned. */
+Test(vendor_plans, channels_by_themselves_of_plain_images_are_not_turned) {
+    enum { CHANNELS = 16, WIDE = 40, SMALL = 7 };
+    if (!__builtin_cpu_supports("avx2")) cr_skip_test("without AVX2 oneDNN convolves them");
+    dhow_conv_desc desc = k_any;
+    desc.c = desc.k = desc.groups = CHANNELS;
+    desc.h = desc.w = WIDE;
+    const dhowi_vendor_plan *plan;
+    OK(dhowi_conv_plan(g_cpu, &desc, &plan));
+    if (plan == NULL) cr_skip_test("nothing convolves here but the portable kernel");
+    cr_expect_neq(plan->src_layout, DHOW_LAYOUT_NCHW,
+                  "no block is liked where all layouts will do");
+    dhowi_vendor_plan_drop(plan);
+    desc.src_layout = DHOW_LAYOUT_NCHW;
+    OK(dhowi_conv_plan(g_cpu, &desc, &plan));
+    cr_assert_not_null(plan, "a plain image has to be turned");
+    cr_expect_eq(plan->dst_layout, DHOW_LAYOUT_NCHW);
+    dhowi_vendor_plan_drop(plan);
+    desc.h = desc.w = SMALL;
+    OK(dhowi_conv_plan(g_cpu, &desc, &plan));
+    cr_expect_null(plan, "a small image is not turned");
+    dhowi_vendor_plan_drop(plan);
+}
+
 /* ---- products ---- */
 
 static const dhowi_vendor_plan *product_of(int64_t m, int64_t n, int64_t k) {

@@ -289,7 +289,7 @@ dhow_status dhowi_conv_layouts(dhow_device *device, const dhowi_tensor_desc *x,
     DHOWI_TRY(describe_step(device, x, weight, attrs, bias, residual, inside, &d));
     d.src_layout = *src;
     d.dst_layout = *dst;
-    *src = *dst = DHOW_LAYOUT_NCHW;
+    *src = *dst = DHOW_LAYOUT_ANY;
     DHOWI_TRY(find_plan(device, &d, &plan));
     if (plan == NULL) return DHOW_OK;
     *src = plan->src_layout;

@@ -72,6 +72,23 @@ static dhow_status is_planned(const dhowi_blocker *k, const dhowi_step *s, uint3
     return DHOW_OK;
 }
 
+/* Whether x is plain alone, and need not be turned: each channel has windows of its own, and the
+ * device is as fast with planes. */
+static dhow_status stays_plain(dhowi_blocker *k, const dhowi_step *s, bool *plain) {
+    const dhowi_lowering *b = k->b;
+    const dhowi_tensor_desc *x = &b->items[s->in[0]].desc, *w = &b->items[s->in[1]].desc;
+    uint32_t src = DHOW_LAYOUT_NCHW, dst = DHOW_LAYOUT_ANY;
+    dhowi_image_form *f;
+    DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
+    *plain = w->shape[1] == 1 && x->shape[1] > 1 && s->in[3] < 0 && f->blocks < 0 &&
+             !dhowi_lies_in_nhwc(k, s->in[0]);
+    if (!*plain) return DHOW_OK;
+    DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false,
+                                 dhowi_model_inside(b->model), &src, &dst));
+    *plain = src == DHOW_LAYOUT_NCHW && dst == DHOW_LAYOUT_NCHW;
+    return DHOW_OK;
+}
+
 static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
     dhowi_lowering *b = k->b;
     dhowi_step changed = *s;
@@ -86,6 +103,8 @@ static dhow_status block_conv(dhowi_blocker *k, const dhowi_step *s) {
         return keep(k, s);
     DHOWI_TRY(is_planned(k, s, src, dst, &fits));
     if (!fits) return keep(k, s);
+    DHOWI_TRY(stays_plain(k, s, &fits));
+    if (fits) return keep(k, s);
     if (src == dst) {
         DHOWI_TRY(dhowi_want_own_blocks(k, s->in[0], &changed.in[0]));
     } else {
