@@ -2,6 +2,7 @@
  *
  * Scales and biases go into the weights of the product before them.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/errors/planted.h"
@@ -239,6 +240,49 @@ static dhow_status fold_freely(dhowi_lowering *b, dhowi_step *s, const dhowi_by_
     return status;
 }
 
+/* Bounds of values: what RELU and CLIP are. */
+typedef struct bounds {
+    bool found;
+    double low, high;
+} bounds;
+
+static bounds bounds_at(const dhowi_program *p, uint32_t word) {
+    const dhowi_map_op op =
+        word < p->words ? (dhowi_map_op)dhowi_word_op(p->word[word]) : DHOWI_MAP_LOAD;
+    const double *numbers = &p->constant[word < p->words ? dhowi_word_constant(p->word[word]) : 0];
+    if (op == DHOWI_MAP_RELU) return (bounds){true, 0, INFINITY};
+    if (op == DHOWI_MAP_CLIP) return (bounds){true, numbers[0], numbers[1]};
+    return (bounds){0};
+}
+
+/* What scales and shifts behind bounds, each the same number for all, does as well before them:
+ * max(x, 0) s + t is max(x s + t, t), or the least of both where s is negative. False where it does
+ * not: x becomes no number, or what is known is one for each channel. */
+static bool move_bounds(bounds *of, const dhowi_by_channel *scale, const dhowi_by_channel *shift) {
+    const double s = scale->found ? scale->number : 1, t = shift->found ? shift->number : 0,
+                 low = of->low * s + t, high = of->high * s + t;
+    if ((scale->found && scale->ref >= 0) || (shift->found && shift->ref >= 0) || s == 0 ||
+        !isfinite(s) || !isfinite(t) || isnan(low) || isnan(high))
+        return false;
+    const bool turned = DHOWI_GUARD(bounds_not_turned, s < 0);
+    of->low = turned ? high : low;
+    of->high = turned ? low : high;
+    return true;
+}
+
+/* Puts bounds into the place of an instruction; false where there is no room for their numbers. */
+static bool put_bounds(dhowi_program *p, uint32_t word, const bounds *of) {
+    const bool relu = of->low == 0 && of->high == (double)INFINITY;
+    dhowi_program changed = *p;
+    changed.words = word;
+    if (!dhowi_program_constants(&changed, relu ? DHOWI_MAP_RELU : DHOWI_MAP_CLIP, relu ? 0 : 2,
+                                 of->low, of->high))
+        return false;
+    changed.words = p->words;
+    *p = changed;
+    return true;
+}
+
 dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed) {
     dhowi_lowering *b = f->b;
     dhowi_step *q = dhowi_next_map(f, s);
@@ -252,20 +296,23 @@ dhow_status dhowi_fold_into_weights(dhowi_fuser *f, dhowi_step *s, bool *changed
     const dhowi_tensor_desc *y = &b->items[s->out].desc;
     int32_t axis = conv ? 1 : y->rank - 1;
     int64_t n = y->shape[axis];
-    uint32_t own = dhowi_word_source(q->attrs.program.word[0]), words = 0;
+    dhowi_program *p = &q->attrs.program;
+    bounds within = bounds_at(p, 1);
+    uint32_t own = dhowi_word_source(p->word[0]), first = within.found ? 2 : 1, words = 0;
     const dhowi_by_channel scale =
-        scalable ? dhowi_by_channel_at(b, q, 1, DHOWI_MAP_MUL, axis, n) : (dhowi_by_channel){0};
+        scalable ? dhowi_by_channel_at(b, q, first, DHOWI_MAP_MUL, axis, n) : (dhowi_by_channel){0};
     if (scale.found) words++;
-    const dhowi_by_channel shift = dhowi_by_channel_at(b, q, 1 + words, DHOWI_MAP_ADD, axis, n);
+    const dhowi_by_channel shift = dhowi_by_channel_at(b, q, first + words, DHOWI_MAP_ADD, axis, n);
     if (shift.found) words++;
     const bool weights = conv || scale.found; /* else a bias where there is none */
-    if (words == 0 ||
-        !DHOWI_GUARD(folded_and_read_again, !dhowi_is_used(&q->attrs.program, 1, own)) ||
-        (!weights && s->in[2] >= 0))
+    if (words == 0 || !DHOWI_GUARD(folded_and_read_again, !dhowi_is_used(p, 1, own)) ||
+        (!weights && s->in[2] >= 0) ||
+        (within.found &&
+         (!move_bounds(&within, &scale, &shift) || !put_bounds(p, first + words - 1, &within))))
         return DHOW_OK;
     DHOWI_TRY(fold_freely(b, s, &scale, &shift, n));
     take_words(q, words);
-    if (q->attrs.program.words == 1) (void)dhowi_take_over(s, q);
+    if (p->words == 1) (void)dhowi_take_over(s, q);
     *changed = true;
     return DHOW_OK;
 }
