@@ -3,25 +3,24 @@
  * Copies and fills in host memory. What exceeds the caches is split over the threads and written
  * with non-temporal stores, which spare the read that an ordinary store begins with.
  */
-#include <omp.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "cpu.h"
+#include "shares.h"
 
 enum {
-    PIECE = 1 << 20,
-    LEAST_PIECE = 128 << 10, /* worth the thread that it wakes */
-    PARALLEL_FROM = 4 << 20,
-    CHUNKS_PER_THREAD = 16
+    LINE = 4096,                  /* bytes of a part at least, and a multiple of it */
+    STREAM_FROM = 4 << 20,        /* and so much is worth the threads that it wakes */
+    SHARED_FROM_AWAKE = 64 << 10, /* of threads that wait: what they wrote lies in their caches */
 };
 
-/* Of what is copied flat: many threads share a chunk of a copy to a device. */
-static uint64_t piece_of(uint64_t bytes, int threads) {
-    const uint64_t share = (bytes / (uint64_t)threads + 4095) / 4096 * 4096;
-    return share < LEAST_PIECE ? LEAST_PIECE : share > PIECE ? PIECE : share;
+static cpu_region begin(cpu_device *device, uint64_t bytes) {
+    return bytes >= STREAM_FROM || (bytes >= SHARED_FROM_AWAKE && cpu_team_is_awake(&device->team))
+               ? cpu_region_begin(&device->team)
+               : (cpu_region){.threads = 1};
 }
 
 #if defined(__x86_64__)
@@ -58,24 +57,28 @@ void cpu_stream_bytes(void *to, const void *from, size_t bytes) { memcpy(to, fro
 void cpu_stream_fence(void) {}
 #endif
 
+static void copy_bytes(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
 static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char *from,
                       uint64_t bytes) {
-    if (bytes < PARALLEL_FROM) {
+    const cpu_region region = begin(device, bytes);
+    const int streams = bytes >= STREAM_FROM;
+    if (region.threads == 1 && !streams) {
         memcpy(to, from, bytes);
+        cpu_region_end(&device->team, &region, 0);
         return;
     }
-    const cpu_region region = cpu_region_begin(&device->team);
-    const uint64_t piece = piece_of(bytes, region.threads);
-    const int64_t pieces = (int64_t)((bytes + piece - 1) / piece);
     int64_t worked = 0;
+    cpu_shares shares;
+    cpu_shares_init(&shares, (int64_t)((bytes + LINE - 1) / LINE), region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t i = 0; i < pieces; i++) {
-            const uint64_t at = (uint64_t)i * piece, rest = bytes - at;
-            cpu_stream_bytes(to + at, from + at, rest < piece ? rest : piece);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
+            const uint64_t at = (uint64_t)turn.first * LINE, end = (uint64_t)turn.end * LINE;
+            (streams ? cpu_stream_bytes : copy_bytes)(to + at, from + at,
+                                                      (end < bytes ? end : bytes) - at);
         }
-        cpu_stream_fence();
+        if (streams) cpu_stream_fence();
 #pragma omp master
         worked = cpu_now() - region.start;
     }
@@ -86,17 +89,18 @@ static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char
                       const dhow_copy_rect *rect) {
     const uint64_t width = rect->extent[0];
     const int64_t height = (int64_t)rect->extent[1], rows = height * (int64_t)rect->extent[2];
-    cpu_region region = {.threads = 1};
+    const cpu_region region = begin(device, width * (uint64_t)rows);
     int64_t worked = 0;
-    if (width * (uint64_t)rows >= PARALLEL_FROM) region = cpu_region_begin(&device->team);
-    const int64_t chunk = rows / (CHUNKS_PER_THREAD * region.threads) + 1;
+    cpu_shares shares;
+    cpu_shares_init(&shares, rows, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-#pragma omp for schedule(dynamic, chunk) nowait
-        for (int64_t r = 0; r < rows; r++) {
-            const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
-            memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
-                   from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
+            for (int64_t r = turn.first; r < turn.end; r++) {
+                const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
+                memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
+                       from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
+            }
         }
 #pragma omp master
         worked = cpu_now() - region.start;
@@ -141,21 +145,21 @@ int32_t cpu_fill(void *stream, uint64_t handle, uint64_t offset, uint64_t bytes,
                  uint32_t pattern_bytes, dhow_error *err) {
     cpu_device *device = ((cpu_stream *)stream)->device;
     unsigned char *to = (unsigned char *)(uintptr_t)(handle + offset);
-    const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
-    const int spread = bytes >= PARALLEL_FROM;
+    const cpu_region region = begin(device, bytes);
     (void)err;
-    if (!spread) {
+    if (region.threads == 1) {
         fill_piece(to, bytes, pattern, pattern_bytes);
+        cpu_region_end(&device->team, &region, 0);
         return DHOW_OK;
     }
-    const cpu_region region = cpu_region_begin(&device->team);
     int64_t worked = 0;
+    cpu_shares shares;
+    cpu_shares_init(&shares, (int64_t)((bytes + LINE - 1) / LINE), region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t i = 0; i < pieces; i++) {
-            const uint64_t at = (uint64_t)i * PIECE, rest = bytes - at;
-            fill_piece(to + at, rest < PIECE ? rest : PIECE, pattern, pattern_bytes);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
+            const uint64_t at = (uint64_t)turn.first * LINE, end = (uint64_t)turn.end * LINE;
+            fill_piece(to + at, (end < bytes ? end : bytes) - at, pattern, pattern_bytes);
         }
 #pragma omp master
         worked = cpu_now() - region.start;

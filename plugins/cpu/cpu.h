@@ -103,6 +103,9 @@ typedef struct cpu_times {
 void cpu_team_init(cpu_team *team, int threads);
 void cpu_team_destroy(cpu_team *team);
 cpu_region cpu_region_begin(cpu_team *team);
+/* Whether the threads of the last region still wait for the next one, which they do for some
+ * milliseconds before they sleep: waking them takes as long as copying 1 MB. */
+int cpu_team_is_awake(const cpu_team *team);
 /* So long all threads of the region took to come. For regions whose own time tells nothing. */
 void cpu_region_called(cpu_team *team, int64_t took);
 /* `expected` is the time in nanoseconds that the region would take if each thread had its core. */

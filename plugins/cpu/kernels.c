@@ -4,16 +4,16 @@
  * thread alone. Elementwise and row kernels whose result exceeds the caches write through a small
  * block that stays in the cache and goes out by non-temporal stores.
  */
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu.h"
+#include "shares.h"
 
 enum {
-    CHUNKS_PER_THREAD = 4, /* evens out threads that get less of their core */
-    STREAM_CHUNKS_PER_THREAD = 16,
+    CHUNKS_PER_THREAD = 4,          /* evens out threads that get less of their core */
     ALONE_BELOW = 32768,            /* elements, some tens of microseconds at most */
+    ALONE_BELOW_AWAKE = 8192,       /* of threads that wait: what they wrote lies in their caches */
     ALONE_BELOW_PRODUCTS = 1 << 20, /* multiplications of matmul and conv: about 10 us */
     STREAM_BLOCK = 1024,            /* bytes of an elementwise result written at once */
     STREAM_AHEAD = 4,               /* blocks from the one in work to the one being fetched */
@@ -131,8 +131,8 @@ static int64_t value_at(const dhow_arg *args, int index) {
     return value;
 }
 
-static int is_small(const cpu_kernel_object *kernel, const dhow_geometry *geometry,
-                    const dhow_arg *args) {
+static int is_small(const cpu_device *device, const cpu_kernel_object *kernel,
+                    const dhow_geometry *geometry, const dhow_arg *args) {
     if (kernel->unit == CPU_UNIT_MATMUL) { /* a b bias c m n k batch */
         const double products = (double)value_at(args, 4) * (double)value_at(args, 5) *
                                 (double)value_at(args, 6) * (double)value_at(args, 7);
@@ -145,7 +145,8 @@ static int is_small(const cpu_kernel_object *kernel, const dhow_geometry *geomet
                             (double)value_at(args, 9) * (double)value_at(args, 10);
         return outputs * taps < ALONE_BELOW_PRODUCTS;
     }
-    return geometry->work < ALONE_BELOW;
+    return geometry->work < ALONE_BELOW_AWAKE ||
+           (geometry->work < ALONE_BELOW && !cpu_team_is_awake(&device->team));
 }
 
 /* The block begins half a page away from the input, modulo pages: a load that agrees with a recent
@@ -190,8 +191,9 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
     const int64_t block_elements = STREAM_BLOCK / c->kernel->element_bytes[y];
     const int64_t blocks = (n + block_elements - 1) / block_elements;
     const cpu_region region = cpu_region_begin(&device->team);
-    const int64_t chunk = blocks / (STREAM_CHUNKS_PER_THREAD * region.threads) + 1;
     int64_t worked = 0;
+    cpu_shares shares;
+    cpu_shares_init(&shares, blocks, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
         unsigned char block[STREAM_BLOCK] __attribute__((aligned(64)));
@@ -200,11 +202,12 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
         for (int i = 0; i <= y; i++) part.argv[i] = &part.pointers[i];
         part.pointers[y] = block;
         part.argv[y + 1] = &count;
-#pragma omp for schedule(dynamic, chunk) nowait
-        for (int64_t b = 0; b < blocks; b++) {
-            const int64_t first = b * block_elements;
-            count = n - first < block_elements ? n - first : block_elements;
-            run_flat_block(c, &part, first, count);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
+            for (int64_t b = turn.first; b < turn.end; b++) {
+                const int64_t first = b * block_elements;
+                count = n - first < block_elements ? n - first : block_elements;
+                run_flat_block(c, &part, first, count);
+            }
         }
         cpu_stream_fence();
 #pragma omp master
@@ -219,8 +222,9 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
     const int64_t in_bytes = cols * c->kernel->element_bytes[0],
                   out_bytes = cols * c->kernel->element_bytes[y];
     const cpu_region region = cpu_region_begin(&device->team);
-    const int64_t chunk = rows / (STREAM_CHUNKS_PER_THREAD * region.threads) + 1;
     int64_t worked = 0;
+    cpu_shares shares;
+    cpu_shares_init(&shares, rows, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
         unsigned char space[STREAM_ROW_LIMIT + 4096] __attribute__((aligned(64)));
@@ -229,13 +233,14 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
         part.argv[0] = &part.pointers[0];
         part.argv[y] = &part.pointers[y];
         part.argv[y + 1] = &one;
-#pragma omp for schedule(dynamic, chunk) nowait
-        for (int64_t r = 0; r < rows; r++) {
-            part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
-            part.pointers[y] = place_block(space, part.pointers[0]);
-            c->kernel->info->run(0, 1, part.argv);
-            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y],
-                             (size_t)out_bytes);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
+            for (int64_t r = turn.first; r < turn.end; r++) {
+                part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
+                part.pointers[y] = place_block(space, part.pointers[0]);
+                c->kernel->info->run(0, 1, part.argv);
+                cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y],
+                                 (size_t)out_bytes);
+            }
         }
         cpu_stream_fence();
 #pragma omp master
@@ -253,10 +258,13 @@ static void launch_chunks(cpu_device *device, const call *c) {
         cpu_region_end(&device->team, &region, 0);
         return;
     }
+    cpu_shares shares;
+    cpu_shares_init(&shares, chunks, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t i = 0; i < chunks; i++) c->kernel->info->run(i, chunks, c->argv);
+        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+            for (int64_t i = turn.first; i < turn.end; i++)
+                c->kernel->info->run(i, chunks, c->argv);
 #pragma omp master
         worked = cpu_now() - region.start;
     }
@@ -317,7 +325,7 @@ int32_t cpu_launch(void *stream, void *handle, const dhow_geometry *geometry, co
                 break;
         }
     }
-    if (is_small(kernel, geometry, args)) {
+    if (is_small(device, kernel, geometry, args)) {
         kernel->info->run(0, 1, c.argv);
     } else {
         launch_large(device, &c, args);

@@ -12,6 +12,7 @@
 
 #include "one_row.h"
 #include "onednn.h"
+#include "shares.h"
 
 typedef struct blas_plan {
     cpu_device *device;
@@ -393,14 +394,17 @@ static void narrow_rows(const blas_plan *plan, int threads, const float *a, uint
     enum { PART = 1 << 14 };
     const k_info *cast = dhow_cpu_kernel("cast_f32_bf16", plan->device->isa);
     const int64_t count = plan->desc.m * plan->desc.k, parts = (count + PART - 1) / PART;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (parts > 1)
-    for (int64_t i = 0; i < parts; i++) {
-        long long n = i + 1 < parts ? PART : count - i * PART;
-        const float *from = a + i * PART;
-        uint16_t *part = to + i * PART;
-        void *argv[] = {&from, &part, &n};
-        cast->run(0, 1, argv);
-    }
+    cpu_shares shares;
+    cpu_shares_init(&shares, parts, threads);
+#pragma omp parallel num_threads(threads) if (parts > 1)
+    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+        for (int64_t i = turn.first; i < turn.end; i++) {
+            long long n = i + 1 < parts ? PART : count - i * PART;
+            const float *from = a + i * PART;
+            uint16_t *part = to + i * PART;
+            void *argv[] = {&from, &part, &n};
+            cast->run(0, 1, argv);
+        }
 }
 
 static void run_one_row(blas_plan *plan, one_row *run, const float *a, const float *b, float *c,

@@ -67,7 +67,6 @@ static void append(extents *e, const dhow_conv_desc *d, int64_t depth, int64_t h
     e->dims[e->rank++] = w;
 }
 
-
 /* What is given, or else what is made of it. */
 static extents images(const dhow_conv_desc *d, int given) {
     const int back = (d->flags & DHOW_CONV_TRANSPOSED) != 0;
@@ -77,8 +76,7 @@ static extents images(const dhow_conv_desc *d, int given) {
     } else if (back) {
         append(&e, d, d->out[0], d->out[1], d->out[2]);
     } else {
-        append(&e, d, d->depth > 0 ? onednn_depth(d) : 0, onednn_extent(d, 0),
-               onednn_extent(d, 1));
+        append(&e, d, d->depth > 0 ? onednn_depth(d) : 0, onednn_extent(d, 0), onednn_extent(d, 1));
     }
     return e;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "onednn.h"
+#include "shares.h"
 
 enum {
     PRODUCT_BYTES = 1 << 19,       /* of a task, which stay in a core's cache */
@@ -292,12 +293,15 @@ static int32_t transposed_run(void *handle, void *stream, dhow_buffer x, dhow_bu
     (void)stream, (void)residual;
     cpu_region region = onednn_work_begin(&plan->work);
     const int before = onednn_threads_enter(region.threads); /* within a region sgemm has one */
-#pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
-    for (int64_t i = 0; i < tasks; i++) {
-        float *room = operands.rooms + omp_get_thread_num() * plan->room_floats;
-        const dnnl_status_t status = run_task(plan, &operands, i, room);
-        if (status != dnnl_success) atomic_store(&failed, (int)status);
-    }
+    cpu_shares shares;
+    cpu_shares_init(&shares, tasks, region.threads);
+#pragma omp parallel num_threads(region.threads) if (region.threads > 1)
+    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+        for (int64_t i = turn.first; i < turn.end; i++) {
+            float *room = operands.rooms + omp_get_thread_num() * plan->room_floats;
+            const dnnl_status_t status = run_task(plan, &operands, i, room);
+            if (status != dnnl_success) atomic_store(&failed, (int)status);
+        }
     onednn_threads_leave(before);
     onednn_work_end(&plan->work, &region);
     const dnnl_status_t status = (dnnl_status_t)atomic_load(&failed);

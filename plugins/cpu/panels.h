@@ -10,9 +10,9 @@
 
 enum { PANEL_COLUMNS = 32, PANELS_FEW_ROWS = 2 /* so few do not pay for it */ };
 
-/* c[m][n] = alpha (a[m][k] b[k][n] + bias[n] or row_bias[m]) + beta added[m][n]. Elements are so many
- * floats apart from row to row and from column to column; those of c and of what is added lie beside
- * each other. */
+/* c[m][n] = alpha (a[m][k] b[k][n] + bias[n] or row_bias[m]) + beta added[m][n]. Elements are so
+ * many floats apart from row to row and from column to column; those of c and of what is added lie
+ * beside each other. */
 typedef struct panels_job {
     int64_t m, n, k;
     const float *a;

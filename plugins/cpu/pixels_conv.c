@@ -5,6 +5,7 @@
  * cannot be, and multiplies plain images by its sgemm.
  */
 #include "onednn.h"
+#include "shares.h"
 
 typedef struct pixel_plan {
     const dhow_conv *table;
@@ -129,11 +130,14 @@ static int32_t pixel_plan_run(void *handle, void *stream, dhow_buffer x, dhow_bu
     const int64_t groups = d->n * d->groups, whole = (pixels + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
                   each = onednn_part_of(&region, groups, whole) * PANEL_COLUMNS,
                   across = (pixels + each - 1) / each;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
-    for (int64_t part = 0; part < groups * across; part++) {
-        const int64_t first = part % across * each, end = first + each;
-        run_part(plan, &job, (pixel_part){part / across, first, end < pixels ? end : pixels});
-    }
+    cpu_shares shares;
+    cpu_shares_init(&shares, groups * across, region.threads);
+#pragma omp parallel num_threads(region.threads) if (region.threads > 1)
+    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+        for (int64_t part = turn.first; part < turn.end; part++) {
+            const int64_t first = part % across * each, end = first + each;
+            run_part(plan, &job, (pixel_part){part / across, first, end < pixels ? end : pixels});
+        }
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }

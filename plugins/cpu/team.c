@@ -31,6 +31,9 @@ enum { TOLD_WRONG = 4 };
 /* Who uses the cores while this process rests for longer than that is no neighbour. */
 static const int64_t REST = 5 * 1000 * 1000;
 
+/* OpenMP's threads turn this often before they sleep, whatever the processor. */
+static const int64_t AWAKE = 500 * 1000;
+
 int64_t cpu_now(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -113,6 +116,11 @@ static void step_forward(cpu_team *team, int64_t now) {
 
 /* OpenMP's threads belong to the caller's thread, and starting them takes tens of milliseconds. */
 static _Thread_local int started;
+
+int cpu_team_is_awake(const cpu_team *team) {
+    return team->threads >> level_of(team) > 1 &&
+           cpu_now() - atomic_load_explicit(&team->ended, memory_order_relaxed) < AWAKE;
+}
 
 cpu_region cpu_region_begin(cpu_team *team) {
     cpu_region region = {.threads = 1};

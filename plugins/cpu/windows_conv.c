@@ -8,6 +8,7 @@
 #include "dots.h"
 #include "onednn.h"
 #include "planes.h"
+#include "shares.h"
 #include "tiles.h"
 
 typedef struct window_plan {
@@ -312,9 +313,12 @@ static int32_t window_plan_run(void *handle, void *stream, dhow_buffer x, dhow_b
     job.residual = plan->flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
     const cpu_region region = onednn_work_begin(&plan->work);
     if (job.part == 0) job.part = part_for(plan, region.threads);
-    const int64_t parts = plan->rows * (plan->packed > 0 ? window_parts(&job) : 1);
-#pragma omp parallel for schedule(guided) num_threads(region.threads) if (region.threads > 1)
-    for (int64_t part = 0; part < parts; part++) plan->part(&job, part);
+    cpu_shares shares;
+    cpu_shares_init(&shares, plan->rows * (plan->packed > 0 ? window_parts(&job) : 1),
+                    region.threads);
+#pragma omp parallel num_threads(region.threads) if (region.threads > 1)
+    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+        for (int64_t part = turn.first; part < turn.end; part++) plan->part(&job, part);
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "onednn.h"
+#include "shares.h"
 #include "winograd.h"
 
 typedef struct winograd_plan {
@@ -179,12 +180,15 @@ static int32_t winograd_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     job.bias = flags & DHOW_EPILOGUE_BIAS ? onednn_address(bias) : NULL;
     job.residual = flags & DHOW_EPILOGUE_RESIDUAL ? onednn_address(residual) : NULL;
     const cpu_region region = onednn_work_begin(&plan->work);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(region.threads) if (region.threads > 1)
-    for (int64_t first = 0; first < plan->count; first += plan->chunk) {
-        const int64_t rest = plan->count - first;
-        plan->tiles->run(&job, first, rest < plan->chunk ? rest : plan->chunk,
-                         rooms + omp_get_thread_num() * plan->room);
-    }
+    cpu_shares shares;
+    cpu_shares_init(&shares, (plan->count + plan->chunk - 1) / plan->chunk, region.threads);
+#pragma omp parallel num_threads(region.threads) if (region.threads > 1)
+    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
+        for (int64_t i = turn.first; i < turn.end; i++) {
+            const int64_t first = i * plan->chunk, rest = plan->count - first;
+            plan->tiles->run(&job, first, rest < plan->chunk ? rest : plan->chunk,
+                             rooms + omp_get_thread_num() * plan->room);
+        }
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }

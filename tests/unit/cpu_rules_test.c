@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "plugins/cpu/cpu.h"
+#include "plugins/cpu/shares.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -290,6 +291,76 @@ Test(cpu_team, work_slower_than_alone_is_late_though_it_never_was_faster) {
     cpu_region_end_timed(&team, &one, &times);
     cr_assert_eq(team.level, 1);
     cpu_team_destroy(&team);
+}
+
+/* Copies of 64 KB and maps of 8192 elements are divided then: waking takes longer. */
+Test(cpu_team, threads_are_awake_for_a_while_after_their_region) {
+    cpu_team team;
+    int awake = 0;
+    cpu_team_init(&team, 2);
+    cr_expect_not(cpu_team_is_awake(&team), "before the first region");
+    cpu_team_destroy(&team);
+    for (int i = 0; i < 100 && !awake; i++) { /* this thread may lose its core in between */
+        start(&team, 2);
+        awake = cpu_team_is_awake(&team);
+    }
+    cr_expect(awake);
+    nap(3000000);
+    cr_expect_not(cpu_team_is_awake(&team), "3 ms later");
+    cr_assert_eq(late_region(&team), 2);
+    for (int i = 0; i < 100 && late_region(&team) == 2; i++) continue;
+    cr_expect_not(cpu_team_is_awake(&team), "a single thread waits for nobody");
+    cpu_team_destroy(&team);
+    start(&team, 1);
+    (void)region(&team, 1000, 1000);
+    cr_expect_not(cpu_team_is_awake(&team), "a team of one");
+    cpu_team_destroy(&team);
+}
+
+/* ---- shares ---- */
+
+/* Threads in turns, some of which never come: the others do what they leave. */
+Test(cpu_shares, all_items_are_done_once_and_own_ones_first) {
+    enum { MOST = 300 };
+    static cpu_shares shares;
+    static const int64_t counts[] = {0, 1, 2, 3, 31, 32, 33, 64, 100, MOST};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (int threads = 1; threads <= CPU_MOST_SHARES + 6; threads += threads < 6 ? 1 : 13) {
+            int done[MOST] = {0};
+            const int64_t items = counts[c];
+            cpu_shares_init(&shares, items, threads);
+            for (int thread = threads - 1; thread >= 0; thread -= 2) { /* every other */
+                cpu_turn turn = {.share = thread % shares.count, .left = shares.count};
+                const int own = turn.share;
+                while (cpu_next_part(&shares, &turn)) {
+                    cr_assert(turn.first >= 0 && turn.first < turn.end && turn.end <= items);
+                    for (int64_t i = turn.first; i < turn.end; i++) done[i]++;
+                    if (turn.share == own)
+                        cr_expect_geq(turn.first, cpu_share_begin(&shares, own) * shares.each);
+                }
+            }
+            for (int64_t i = 0; i < items; i++)
+                cr_assert_eq(done[i], 1, "%d of %d by %d threads", (int)i, (int)items, threads);
+        }
+    }
+}
+
+Test(cpu_shares, each_thread_has_neighbours_and_as_many_as_the_others) {
+    enum { ITEMS = 1000, THREADS = 3 };
+    static cpu_shares shares;
+    cpu_shares_init(&shares, ITEMS, THREADS);
+    int64_t end = 0;
+    for (int thread = 0; thread < THREADS; thread++) {
+        cpu_turn turn = {.share = thread, .left = 1};
+        int64_t count = 0;
+        while (cpu_next_part(&shares, &turn)) {
+            cr_expect_eq(turn.first, end, "not beside the one before");
+            count += turn.end - turn.first;
+            end = turn.end;
+        }
+        cr_expect(count > ITEMS / THREADS - 30 && count < ITEMS / THREADS + 30, "%d", (int)count);
+    }
+    cr_expect_eq(end, ITEMS);
 }
 
 static bool is_tried(const char *soname, int major, const char *wanted) {

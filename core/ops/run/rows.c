@@ -233,10 +233,39 @@ static dhow_status argmax_by_order(const dhowi_call *call, const split *s) {
     return status;
 }
 
+/* How many neighbouring rows processors reduce first, where there are few columns: threads then
+ * read rows that they wrote, as they wrote them, and not all rows. By extents alone, too. */
+static int64_t shares_of(const dhow_device *device, dhow_dtype dtype, const split *s) {
+    enum { MOST = 16, LEAST_ROWS = 4, LEAST_COLUMNS = 16, LEAST = 1 << 14, MOST_COLUMNS = 1 << 13 };
+    int64_t shares = MOST;
+    if (!dhowi_device_is_host(device) || !dhowi_optimises(DHOWI_OPTIMISE_SHARES) ||
+        dtype != DHOW_F32 || s->outer != 1 || s->inner < LEAST_COLUMNS || s->inner > MOST_COLUMNS ||
+        s->n * s->inner < LEAST)
+        return 1;
+    while (shares > 1 && (s->n % shares != 0 || s->n / shares < LEAST_ROWS)) shares--;
+    return shares;
+}
+
+static dhow_status reduce_in_shares(const dhowi_call *call, const split *s, int64_t shares,
+                                    const dhow_arg *scale) {
+    const int64_t shape[] = {shares, s->inner};
+    const split first = {shares, s->n / shares, s->inner}, second = {1, shares, s->inner};
+    const dhow_arg one = dhowi_arg_f32(1);
+    dhowi_call of_shares = *call, of_all = *call;
+    DHOWI_TRY(dhowi_tensor_new(call->stream->device, DHOW_F32, 2, shape, &of_shares.out));
+    of_all.in[0] = of_shares.out;
+    dhow_status status = reduce_at_once(&of_shares, &first, &one, 1);
+    if (status == DHOW_OK) status = reduce_at_once(&of_all, &second, scale, 1);
+    dhow_tensor_release(of_shares.out);
+    return status;
+}
+
 static dhow_status reduce_by(const dhowi_call *call, float scale) {
     const dhow_arg last = dhowi_arg_f32(scale);
     split s;
     DHOWI_TRY(split_at(call, &s));
+    const int64_t shares = shares_of(call->stream->device, call->in[0]->dtype, &s);
+    if (shares > 1) return reduce_in_shares(call, &s, shares, &last);
     if (parts_of(call->stream->device, &s) > 1) return reduce_in_parts(call, s, scale);
     return reduce_at_once(call, &s, &last, 1);
 }
