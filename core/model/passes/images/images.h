@@ -20,6 +20,7 @@ typedef struct dhowi_blocker {
     dhowi_step *old; /* the steps before */
     uint32_t old_count;
     int32_t *images;         /* by buffer of those steps: an item that is a whole image, or -1 */
+    uint32_t *convolved;     /* by buffer: so many convolutions read it */
     dhowi_image_form *forms; /* by buffer */
     uint32_t form_count, form_capacity;
     uint32_t layout; /* of the images that are not plain, 0 until a convolution asks for one */

@@ -72,8 +72,8 @@ static dhow_status is_planned(const dhowi_blocker *k, const dhowi_step *s, uint3
     return DHOW_OK;
 }
 
-/* Whether x is plain alone, and need not be turned: each channel has windows of its own, and the
- * device is as fast with planes. */
+/* Whether x is plain alone, and need not be turned: each channel has windows of its own, the device
+ * is as fast with planes, and no other convolution would have the turned one, too. */
 static dhow_status stays_plain(dhowi_blocker *k, const dhowi_step *s, bool *plain) {
     const dhowi_lowering *b = k->b;
     const dhowi_tensor_desc *x = &b->items[s->in[0]].desc, *w = &b->items[s->in[1]].desc;
@@ -81,6 +81,7 @@ static dhow_status stays_plain(dhowi_blocker *k, const dhowi_step *s, bool *plai
     dhowi_image_form *f;
     DHOWI_TRY(dhowi_form_of(k, s->in[0], &f));
     *plain = w->shape[1] == 1 && x->shape[1] > 1 && s->in[3] < 0 && f->blocks < 0 &&
+             b->items[s->in[0]].tensor == NULL && k->convolved[b->items[s->in[0]].buffer] == 1 &&
              !dhowi_lies_in_nhwc(k, s->in[0]);
     if (!*plain) return DHOW_OK;
     DHOWI_TRY(dhowi_conv_layouts(b->device, x, w, &s->attrs, s->in[2] >= 0, false,
@@ -354,10 +355,16 @@ static dhow_status begin(dhowi_blocker *k, uint32_t first_step) {
     dhowi_lowering *b = k->b;
     k->old = dhowi_alloc_array((size_t)k->old_count + 1, sizeof *k->old);
     k->images = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *k->images);
-    if (k->old == NULL || k->images == NULL) return dhowi_fail_memory("plan");
+    k->convolved = dhowi_alloc_array((size_t)b->buffer_count + 1, sizeof *k->convolved);
+    if (k->old == NULL || k->images == NULL || k->convolved == NULL)
+        return dhowi_fail_memory("plan");
     memcpy(k->old, b->steps + first_step, k->old_count * sizeof *k->old);
     b->step_count = first_step;
     for (uint32_t i = 0; i < b->buffer_count; i++) k->images[i] = -1;
+    for (uint32_t i = 0; i < k->old_count; i++) {
+        const dhowi_item *x = k->old[i].op == DHOWI_OP_conv2d ? &b->items[k->old[i].in[0]] : NULL;
+        if (x != NULL && x->tensor == NULL) k->convolved[x->buffer]++;
+    }
     for (uint32_t i = b->item_count; i-- > 0;) /* the first of each */
         if (dhowi_is_image(b, (int32_t)i)) k->images[b->items[i].buffer] = (int32_t)i;
     return DHOW_OK;
@@ -378,6 +385,7 @@ dhow_status dhowi_use_blocks(dhowi_lowering *b, uint32_t first_step) {
     if (status == DHOW_OK) status = block_all(&k);
     dhowi_free(k.old);
     dhowi_free(k.images);
+    dhowi_free(k.convolved);
     dhowi_free(k.forms);
     return status;
 }
