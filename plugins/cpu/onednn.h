@@ -285,6 +285,9 @@ static inline int64_t onednn_part_of(const cpu_region *region, int64_t blocks, i
     return (columns + cuts - 1) / cuts;
 }
 
+/* subnormals.c. Of a packed weight, those that are not normal become 0 of their sign. */
+void cpu_drop_subnormals(float *values, int64_t count);
+
 /* Runs a reorder once. */
 int32_t onednn_reorder(cpu_device *device, onednn_md from, const void *src, onednn_md to, void *dst,
                        dhow_error *err);

@@ -358,10 +358,13 @@ static int32_t blas_pack(void *handle, void *stream, dhow_buffer b, dhow_buffer 
     }
     if (plan->panels) {
         cpu_panels_pack(plan->device, &plan->desc, onednn_address(b), onednn_address(packed));
-        return DHOW_OK;
+    } else {
+        const int32_t status = onednn_reorder(plan->device, plan->plain_b, onednn_address(b),
+                                              plan->packed_b, onednn_address(packed), err);
+        if (status != DHOW_OK || plan->narrow || !onednn_is_of_f32(&plan->desc)) return status;
     }
-    return onednn_reorder(plan->device, plan->plain_b, onednn_address(b), plan->packed_b,
-                          onednn_address(packed), err);
+    cpu_drop_subnormals(onednn_address(packed), (int64_t)(plan->packed_bytes / sizeof(float)));
+    return DHOW_OK;
 }
 
 static uint64_t blas_packed_form(void *handle) {

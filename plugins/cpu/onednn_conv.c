@@ -339,8 +339,12 @@ static int32_t conv_pack(void *handle, void *stream, dhow_buffer weight, dhow_bu
                          dhow_error *err) {
     conv_plan *plan = handle;
     (void)stream;
-    return onednn_reorder(plan->device, plan->plain_weight, onednn_address(weight),
-                          plan->packed_weight, onednn_address(packed), err);
+    const int32_t status = onednn_reorder(plan->device, plan->plain_weight, onednn_address(weight),
+                                          plan->packed_weight, onednn_address(packed), err);
+    if (status == DHOW_OK && plan->desc.weight_dtype == DHOW_F32 && plan->desc.compute == DHOW_F32)
+        cpu_drop_subnormals(onednn_address(packed),
+                            (int64_t)(plan->info.packed_bytes / sizeof(float)));
+    return status;
 }
 
 static int32_t conv_run(void *handle, void *stream, dhow_buffer x, dhow_buffer weight,

@@ -271,6 +271,7 @@ static int32_t transposed_pack(void *handle, void *stream, dhow_buffer weight, d
                 for (int64_t r = first; r < end; r++) to[r * inputs + i] = from[i * rows + r];
         }
     }
+    cpu_drop_subnormals(onednn_address(packed), d->groups * inputs * rows);
     return DHOW_OK;
 }
 

@@ -117,11 +117,11 @@ INLINE vec at_most(vec x, float high) { return (vec)_mm256_min_ps((__m256)all(hi
 #endif
 
 /* e^x by 2^n e^r, |r| <= ln 2 / 2, with a polynomial of degree 6: within 2 units of the last place
- * where the result is normal. */
+ * for x from -87 to 87, where the result and its reciprocal are normal; beyond these as there. */
 INLINE vec exponential(vec x) {
     static const float log2e = 1.44269504f, high = 0.693359375f, low = -2.12194440e-4f,
                        rounds = 12582912.0f;
-    const vec held = at_most(at_least(x, -87.0f), 88.0f);
+    const vec held = at_most(at_least(x, -87.0f), 87.0f);
     const vec shifted = held * log2e + rounds, n = shifted - rounds;
     const vec r = held - n * high - n * low;
     vec p = all(1.0f / 720);
@@ -146,7 +146,9 @@ INLINE vec reciprocal(vec x) {
 }
 
 /* Of large negative x the reciprocal is next to 0, not 0. */
-INLINE vec silu(vec x) { return at_least(x, -88.0f) * reciprocal(1.0f + exponential(-x)); }
+INLINE vec silu(vec x) {
+    return choose(x < all(-87.0f), all(0.0f), x * reciprocal(1.0f + exponential(-x)));
+}
 
 /* Those that take longer than a call. */
 static __attribute__((noinline, unused)) vec activate_slowly(vec x, const cpu_activation *a) {

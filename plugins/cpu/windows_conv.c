@@ -288,6 +288,7 @@ static int32_t window_plan_pack(void *handle, void *stream, dhow_buffer weight, 
     const window_plan *plan = handle;
     (void)stream, (void)err;
     plan->pack(&plan->job, onednn_address(weight), onednn_address(packed));
+    cpu_drop_subnormals(onednn_address(packed), plan->packed);
     return DHOW_OK;
 }
 

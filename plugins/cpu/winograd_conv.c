@@ -163,6 +163,8 @@ static int32_t winograd_pack_weight(void *handle, void *stream, dhow_buffer weig
     (void)stream, (void)err;
     winograd_pack(plan->tiles, onednn_address(weight), plan->desc.k, plan->desc.c,
                   onednn_address(packed));
+    cpu_drop_subnormals(onednn_address(packed),
+                        winograd_packed(plan->tiles, plan->desc.k, plan->desc.c));
     return DHOW_OK;
 }
 
