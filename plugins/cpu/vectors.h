@@ -47,19 +47,13 @@ INLINE vec load_part(const float *p, int64_t count) {
     return count >= LANES ? load(p) : (vec)LOAD_MASKED(p, mask_of(count));
 }
 
-/* Of the floats p[0], p[2] .. the first `count`; no float behind these is read. */
+/* Every other float of two vectors. */
 #if LANES == 16
 #define EVENS(a, b) \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #else
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #endif
-INLINE vec load_evens(const float *p, int64_t count) {
-    const int64_t there = 2 * count - 1;
-    const vec a = load_part(p, there),
-              b = there > LANES ? load_part(p + LANES, there - LANES) : (vec){0};
-    return EVENS(a, b);
-}
 
 INLINE void store_part(float *p, vec v, int64_t count) {
     if (count >= LANES) {
