@@ -47,6 +47,9 @@ dhow_device *bench_main_device(const bench *b);
 dhow_context *bench_context(const bench *b);
 /* --small: sizes that only show that the benchmark works. */
 int bench_is_small(const bench *b);
+/* Between two sides: threads of one spin for a while after its work, some for 30 ms, and would slow
+ * the other down. */
+void bench_rest(void);
 /* A pair of times measured by the caller, reported as bench_compare() does. */
 void bench_report(bench *b, const char *name, const char *against, double bar, double ours,
                   double theirs);

@@ -169,7 +169,7 @@ double bench_report_peers(bench *b, const char *name, double bar, double ours,
 
 /* ---- pairs ---- */
 
-static void rest(void) {
+void bench_rest(void) {
     const struct timespec pause = {.tv_nsec = 50000000};
     (void)nanosleep(&pause, NULL);
 }
@@ -178,12 +178,10 @@ void bench_compare(bench *b, const char *name, const char *against, double bar, 
                    bench_fn ours, bench_fn theirs, void *data) {
     double mine[ROUNDS], peer[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
-        /* Threads of one side spin for a while after its work and would slow the other side down.
-         */
-        if (!b->small) rest();
+        if (!b->small) bench_rest();
         ours(data);
         mine[i] = time_once(repeat, ours, data);
-        if (!b->small) rest();
+        if (!b->small) bench_rest();
         theirs(data);
         peer[i] = time_once(repeat, theirs, data);
     }
@@ -231,7 +229,7 @@ void bench_compare_apart(bench *b, const char *name, const char *against, double
     double mine[ROUNDS], peer[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         mine[i] = bench_seconds(repeat, ours, data);
-        rest();
+        bench_rest();
         if (i % 5 == 0) peer[i / 5] = time_apart(repeat, theirs, data);
     }
     qsort(peer, 3, sizeof *peer, ascending);

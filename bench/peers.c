@@ -7,18 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { ROUNDS = 7, MOST_PEERS = 8, MOST_RUNS = 2000, MOST_TEXT = 40 };
 
 static double seconds_per_round(const bench *b) { return bench_is_small(b) ? 0.002 : 0.15; }
-
-/* Threads of one side spin for a while after its work, some for 30 ms, and would slow the other
- * down. */
-static void rest(void) {
-    const struct timespec pause = {.tv_nsec = 50000000};
-    (void)nanosleep(&pause, NULL);
-}
 
 /* The largest difference, against the largest output; probabilities that are all next to 0, of
  * noise without a text in it, are not held against themselves. NaN where one has no number and the
@@ -59,7 +51,7 @@ static void measure(const bench *b, process **all, int count) {
     }
     for (int round = 0; round < (bench_is_small(b) ? 1 : ROUNDS); round++) {
         for (int i = 0; i < count; i++) {
-            if (!bench_is_small(b)) rest();
+            if (!bench_is_small(b)) bench_rest();
             (void)process_run(all[i], runs[i]);
         }
     }

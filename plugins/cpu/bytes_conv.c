@@ -376,13 +376,12 @@ static int32_t bytes_run_plan(void *handle, void *stream, dhow_buffer x, dhow_bu
     cpu_shares shares;
     cpu_shares_init(&shares, blocks * across, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t part = turn.first; part < turn.end; part++) {
-            const int64_t group = part / across % p->groups, first = part % across * each,
-                          end = first + each < p->results ? first + each : p->results;
-            run_part(p, &r, group, part / across / p->groups * p->block, first, end,
-                     rooms + omp_get_thread_num() * p->room);
-        }
+    CPU_EACH_ITEM(shares, part) {
+        const int64_t group = part / across % p->groups, first = part % across * each,
+                      end = first + each < p->results ? first + each : p->results;
+        run_part(p, &r, group, part / across / p->groups * p->block, first, end,
+                 rooms + omp_get_thread_num() * p->room);
+    }
     onednn_work_end(&p->work, &region);
     return DHOW_OK;
 }

@@ -57,8 +57,6 @@ void cpu_stream_bytes(void *to, const void *from, size_t bytes) { memcpy(to, fro
 void cpu_stream_fence(void) {}
 #endif
 
-static void copy_bytes(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
-
 static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char *from,
                       uint64_t bytes) {
     const cpu_region region = begin(device, bytes);
@@ -74,9 +72,12 @@ static void copy_flat(cpu_device *device, unsigned char *to, const unsigned char
 #pragma omp parallel num_threads(region.threads)
     {
         for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
-            const uint64_t at = (uint64_t)turn.first * LINE, end = (uint64_t)turn.end * LINE;
-            (streams ? cpu_stream_bytes : copy_bytes)(to + at, from + at,
-                                                      (end < bytes ? end : bytes) - at);
+            const uint64_t at = (uint64_t)turn.first * LINE, end = (uint64_t)turn.end * LINE,
+                           count = (end < bytes ? end : bytes) - at;
+            if (streams)
+                cpu_stream_bytes(to + at, from + at, count);
+            else
+                memcpy(to + at, from + at, count);
         }
         if (streams) cpu_stream_fence();
 #pragma omp master
@@ -95,12 +96,10 @@ static void copy_rows(cpu_device *device, unsigned char *to, const unsigned char
     cpu_shares_init(&shares, rows, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
-            for (int64_t r = turn.first; r < turn.end; r++) {
-                const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
-                memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
-                       from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
-            }
+        CPU_EACH_ITEM(shares, r) {
+            const uint64_t row = (uint64_t)(r % height), plane = (uint64_t)(r / height);
+            memcpy(to + row * rect->dst.pitch[0] + plane * rect->dst.pitch[1],
+                   from + row * rect->src.pitch[0] + plane * rect->src.pitch[1], width);
         }
 #pragma omp master
         worked = cpu_now() - region.start;

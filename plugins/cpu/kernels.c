@@ -202,12 +202,10 @@ static void launch_flat_streamed(cpu_device *device, const call *c, int64_t n) {
         for (int i = 0; i <= y; i++) part.argv[i] = &part.pointers[i];
         part.pointers[y] = block;
         part.argv[y + 1] = &count;
-        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
-            for (int64_t b = turn.first; b < turn.end; b++) {
-                const int64_t first = b * block_elements;
-                count = n - first < block_elements ? n - first : block_elements;
-                run_flat_block(c, &part, first, count);
-            }
+        CPU_EACH_ITEM(shares, b) {
+            const int64_t first = b * block_elements;
+            count = n - first < block_elements ? n - first : block_elements;
+            run_flat_block(c, &part, first, count);
         }
         cpu_stream_fence();
 #pragma omp master
@@ -233,14 +231,12 @@ static void launch_rows_streamed(cpu_device *device, const call *c, int64_t rows
         part.argv[0] = &part.pointers[0];
         part.argv[y] = &part.pointers[y];
         part.argv[y + 1] = &one;
-        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);) {
-            for (int64_t r = turn.first; r < turn.end; r++) {
-                part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
-                part.pointers[y] = place_block(space, part.pointers[0]);
-                c->kernel->info->run(0, 1, part.argv);
-                cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y],
-                                 (size_t)out_bytes);
-            }
+        CPU_EACH_ITEM(shares, r) {
+            part.pointers[0] = (unsigned char *)c->pointers[0] + r * in_bytes;
+            part.pointers[y] = place_block(space, part.pointers[0]);
+            c->kernel->info->run(0, 1, part.argv);
+            cpu_stream_bytes((unsigned char *)c->pointers[y] + r * out_bytes, part.pointers[y],
+                             (size_t)out_bytes);
         }
         cpu_stream_fence();
 #pragma omp master
@@ -262,9 +258,7 @@ static void launch_chunks(cpu_device *device, const call *c) {
     cpu_shares_init(&shares, chunks, region.threads);
 #pragma omp parallel num_threads(region.threads)
     {
-        for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-            for (int64_t i = turn.first; i < turn.end; i++)
-                c->kernel->info->run(i, chunks, c->argv);
+        CPU_EACH_ITEM(shares, i) { c->kernel->info->run(i, chunks, c->argv); }
 #pragma omp master
         worked = cpu_now() - region.start;
     }

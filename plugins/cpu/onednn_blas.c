@@ -400,14 +400,13 @@ static void narrow_rows(const blas_plan *plan, int threads, const float *a, uint
     cpu_shares shares;
     cpu_shares_init(&shares, parts, threads);
 #pragma omp parallel num_threads(threads) if (parts > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t i = turn.first; i < turn.end; i++) {
-            long long n = i + 1 < parts ? PART : count - i * PART;
-            const float *from = a + i * PART;
-            uint16_t *part = to + i * PART;
-            void *argv[] = {&from, &part, &n};
-            cast->run(0, 1, argv);
-        }
+    CPU_EACH_ITEM(shares, i) {
+        long long n = i + 1 < parts ? PART : count - i * PART;
+        const float *from = a + i * PART;
+        uint16_t *part = to + i * PART;
+        void *argv[] = {&from, &part, &n};
+        cast->run(0, 1, argv);
+    }
 }
 
 static void run_one_row(blas_plan *plan, one_row *run, const float *a, const float *b, float *c,

@@ -297,12 +297,11 @@ static int32_t transposed_run(void *handle, void *stream, dhow_buffer x, dhow_bu
     cpu_shares shares;
     cpu_shares_init(&shares, tasks, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t i = turn.first; i < turn.end; i++) {
-            float *room = operands.rooms + omp_get_thread_num() * plan->room_floats;
-            const dnnl_status_t status = run_task(plan, &operands, i, room);
-            if (status != dnnl_success) atomic_store(&failed, (int)status);
-        }
+    CPU_EACH_ITEM(shares, i) {
+        float *room = operands.rooms + omp_get_thread_num() * plan->room_floats;
+        const dnnl_status_t status = run_task(plan, &operands, i, room);
+        if (status != dnnl_success) atomic_store(&failed, (int)status);
+    }
     onednn_threads_leave(before);
     onednn_work_end(&plan->work, &region);
     const dnnl_status_t status = (dnnl_status_t)atomic_load(&failed);

@@ -47,18 +47,17 @@ void cpu_panels_run(panels *run, onednn_work *work, const dhow_blas_desc *d, con
     cpu_shares shares;
     cpu_shares_init(&shares, d->batch * down * across, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t part = turn.first; part < turn.end; part++) {
-            const int64_t i = part / (down * across), row = part / across % down * rows,
-                          column = part % across * PANEL_COLUMNS;
-            panels_job job = job_of(d);
-            job.m = d->m - row < rows ? d->m - row : rows;
-            job.a = a + i * d->stride_a + row * job.a_row;
-            job.b = b + i * d->stride_b;
-            job.c = c + i * d->stride_c + row * d->ldc;
-            job.added = d->beta != 0 ? job.c : NULL;
-            run(&job, column, column + PANEL_COLUMNS < d->n ? column + PANEL_COLUMNS : d->n);
-        }
+    CPU_EACH_ITEM(shares, part) {
+        const int64_t i = part / (down * across), row = part / across % down * rows,
+                      column = part % across * PANEL_COLUMNS;
+        panels_job job = job_of(d);
+        job.m = d->m - row < rows ? d->m - row : rows;
+        job.a = a + i * d->stride_a + row * job.a_row;
+        job.b = b + i * d->stride_b;
+        job.c = c + i * d->stride_c + row * d->ldc;
+        job.added = d->beta != 0 ? job.c : NULL;
+        run(&job, column, column + PANEL_COLUMNS < d->n ? column + PANEL_COLUMNS : d->n);
+    }
     onednn_work_end(work, &region);
 }
 
@@ -103,25 +102,24 @@ void cpu_packed_run(onednn_work *work, const dhow_blas_desc *d, const float *a, 
     cpu_shares shares;
     cpu_shares_init(&shares, blocks * across, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t part = turn.first; part < turn.end; part++) {
-            const int64_t entry = part / across / down, row = part / across % down * rows,
-                          first = part % across * each * PANEL_COLUMNS,
-                          end = first + each * PANEL_COLUMNS < d->n ? first + each * PANEL_COLUMNS
-                                                                    : d->n,
-                          at = entry * d->stride_c + row * d->ldc;
-            panels_job job = job_of(d);
-            job.m = d->m - row < rows ? d->m - row : rows;
-            job.a = a + entry * d->stride_a + row * job.a_row;
-            job.packed = packed;
-            job.c = c + at;
-            job.bias = bias;
-            job.added = residual ? residual + at : NULL;
-            job.beta = 1;
-            job.relu = d->activation == DHOW_ACTIVATION_RELU;
-            panels_v3(&job, first, end);
-            if (!job.relu && d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
-                activate_rows(activate_v3, job.c + first, d->ldc, job.m, end - first, &activation);
-        }
+    CPU_EACH_ITEM(shares, part) {
+        const int64_t entry = part / across / down, row = part / across % down * rows,
+                      first = part % across * each * PANEL_COLUMNS,
+                      end =
+                          first + each * PANEL_COLUMNS < d->n ? first + each * PANEL_COLUMNS : d->n,
+                      at = entry * d->stride_c + row * d->ldc;
+        panels_job job = job_of(d);
+        job.m = d->m - row < rows ? d->m - row : rows;
+        job.a = a + entry * d->stride_a + row * job.a_row;
+        job.packed = packed;
+        job.c = c + at;
+        job.bias = bias;
+        job.added = residual ? residual + at : NULL;
+        job.beta = 1;
+        job.relu = d->activation == DHOW_ACTIVATION_RELU;
+        panels_v3(&job, first, end);
+        if (!job.relu && d->activation != DHOW_ACTIVATION_NONE) /* what was just computed */
+            activate_rows(activate_v3, job.c + first, d->ldc, job.m, end - first, &activation);
+    }
     onednn_work_end(work, &region);
 }

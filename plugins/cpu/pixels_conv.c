@@ -133,11 +133,10 @@ static int32_t pixel_plan_run(void *handle, void *stream, dhow_buffer x, dhow_bu
     cpu_shares shares;
     cpu_shares_init(&shares, groups * across, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t part = turn.first; part < turn.end; part++) {
-            const int64_t first = part % across * each, end = first + each;
-            run_part(plan, &job, (pixel_part){part / across, first, end < pixels ? end : pixels});
-        }
+    CPU_EACH_ITEM(shares, part) {
+        const int64_t first = part % across * each, end = first + each;
+        run_part(plan, &job, (pixel_part){part / across, first, end < pixels ? end : pixels});
+    }
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }

@@ -26,9 +26,8 @@ typedef struct patch {
     cpu_activation activation;
     int64_t rows, columns; /* of results */
     int flows; /* rows are computed as a whole: what is written behind one, the next overwrites */
-    int64_t height, pitch; /* of lines */
+    int64_t height; /* lines */
     float *lines;
-    int64_t used; /* floats of them */
     int64_t *tap; /* where what a column of the window sees begins */
 } patch;
 
@@ -53,7 +52,7 @@ INLINE vec load_between(const float *p, int64_t begin, int64_t end, const int64_
  * first, as the next line overwrites what is behind one. */
 INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left,
                        const int64_t step, float *to) {
-    const int64_t width = p->job->width, pitch = p->pitch, height = p->height,
+    const int64_t width = p->job->width, pitch = p->job->pitch, height = p->height,
                   begin = (step - 1 - left) / step, end = (width - 1 - left + step) / step,
                   first = within(-top, height), last = within(p->job->height - top, height);
     x += top * width + left;
@@ -71,7 +70,7 @@ INLINE void copy_lines(const patch *p, const float *x, int64_t top, int64_t left
 static void copy_patch(const patch *p, const float *x, int64_t top, int64_t left) {
     const int64_t step = p->job->stride[1];
     for (int64_t at = 0; at < step; at++) {
-        float *to = p->lines + at * p->height * p->pitch;
+        float *to = p->lines + at * p->height * p->job->pitch;
         if (step == 1) {
             copy_lines(p, x, top, left + at, 1, to);
         } else if (step == 2) {
@@ -100,7 +99,7 @@ static __attribute__((noinline)) void put(const patch *p, const vec *sums, int r
 static __attribute__((noinline)) void compute_tall(const patch *p, int64_t top, int64_t row,
                                                    int64_t column) {
     const window_job *job = p->job;
-    const int64_t next = job->stride[0] * p->pitch, down = job->dilation[0] * p->pitch;
+    const int64_t next = job->stride[0] * job->pitch, down = job->dilation[0] * p->job->pitch;
     const float *weight = p->weight, *line = p->lines + top * next + column;
     vec sums[TALL];
     UNROLL for (int r = 0; r < TALL; r++) sums[r] = all(p->bias);
@@ -118,7 +117,7 @@ static __attribute__((noinline)) void compute_tall(const patch *p, int64_t top, 
 /* The same of windows of so many rows, one below the other: what is loaded is part of as many
  * results. */
 INLINE void compute_dense(const patch *p, int64_t top, int64_t row, int64_t column, const int kh) {
-    const int64_t pitch = p->pitch, kw = p->job->kw;
+    const int64_t pitch = p->job->pitch, kw = p->job->kw;
     const float *line = p->lines + top * pitch + column;
     vec sums[TALL];
     UNROLL for (int r = 0; r < TALL; r++) sums[r] = all(p->bias);
@@ -147,8 +146,8 @@ static __attribute__((noinline)) void compute_5(const patch *p, int64_t top, int
 /* So many vectors of columns of one row. */
 INLINE void compute_row(const patch *p, int64_t row, int64_t column, const int vectors) {
     const window_job *job = p->job;
-    const int64_t down = job->dilation[0] * p->pitch;
-    const float *weight = p->weight, *line = p->lines + row * job->stride[0] * p->pitch + column;
+    const int64_t down = job->dilation[0] * job->pitch;
+    const float *weight = p->weight, *line = p->lines + row * job->stride[0] * job->pitch + column;
     vec sums[4];
     UNROLL for (int v = 0; v < vectors; v++) sums[v] = all(p->bias);
     for (int64_t i = 0; i < job->kh; i++, line += down) {
@@ -190,17 +189,19 @@ static void compute_together(const patch *p) {
 static void find_taps(patch *p) {
     const window_job *job = p->job;
     for (int64_t j = 0, line = 0, steps = 0; j < job->kw; j++) {
-        p->tap[j] = line * p->height * p->pitch + steps;
+        p->tap[j] = line * p->height * job->pitch + steps;
         for (line += job->dilation[1]; line >= job->stride[1]; line -= job->stride[1]) steps++;
     }
 }
 
 /* What windows see of the plane x, from this row and column on, is added to what the patch has. */
 static void compute_patch(patch *p, const float *x, int64_t top, int64_t left) {
-    const int64_t behind = p->rows < TALL ? (TALL - p->rows) * p->job->stride[0] * p->pitch : 0;
-    p->flows = p->columns == p->job->out_width && p->residual != p->y;
+    const window_job *job = p->job;
+    const int64_t rows_behind = p->rows < TALL ? (TALL - p->rows) * job->stride[0] : 0,
+                  used = (p->height * job->stride[1] + rows_behind) * job->pitch;
+    p->flows = p->columns == job->out_width && p->residual != p->y;
     copy_patch(p, x, top, left);
-    if (p->rows > (p->columns > LANES ? FEW : 1) && p->used + behind <= PLANES_ROOM)
+    if (p->rows > (p->columns > LANES ? FEW : 1) && used <= PLANES_ROOM)
         compute_together(p);
     else
         compute_rows(p);
@@ -224,9 +225,7 @@ static void compute_part(patch *p, const float *x, int64_t plane, int64_t front,
     p->residual = job->residual ? job->residual + first : NULL;
     p->rows = job->out_height - row < rows ? job->out_height - row : rows;
     p->columns = job->out_width - column < columns ? job->out_width - column : columns;
-    p->pitch = job->pitch;
     p->height = (p->rows - 1) * job->stride[0] + (job->kh - 1) * job->dilation[0] + 1;
-    p->used = p->height * p->pitch * job->stride[1];
     p->tap = tap;
     find_taps(p);
     do {

@@ -39,4 +39,9 @@ cpu_turn cpu_turn_here(const cpu_shares *s);
 /* The calling thread's next part; 0 where there is none any more. */
 int cpu_next_part(cpu_shares *s, cpu_turn *turn);
 
+/* In a parallel region: the items that the calling thread has, one after the other. */
+#define CPU_EACH_ITEM(shares, item)                                                                \
+    for (cpu_turn item##_turn = cpu_turn_here(&(shares)); cpu_next_part(&(shares), &item##_turn);) \
+        for (int64_t item = item##_turn.first; item < item##_turn.end; item++)
+
 #endif

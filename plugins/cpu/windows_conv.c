@@ -318,8 +318,7 @@ static int32_t window_plan_run(void *handle, void *stream, dhow_buffer x, dhow_b
     cpu_shares_init(&shares, plan->rows * (plan->packed > 0 ? window_parts(&job) : 1),
                     region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t part = turn.first; part < turn.end; part++) plan->part(&job, part);
+    CPU_EACH_ITEM(shares, part) plan->part(&job, part);
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }

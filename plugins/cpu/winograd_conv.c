@@ -185,12 +185,11 @@ static int32_t winograd_run(void *handle, void *stream, dhow_buffer x, dhow_buff
     cpu_shares shares;
     cpu_shares_init(&shares, (plan->count + plan->chunk - 1) / plan->chunk, region.threads);
 #pragma omp parallel num_threads(region.threads) if (region.threads > 1)
-    for (cpu_turn turn = cpu_turn_here(&shares); cpu_next_part(&shares, &turn);)
-        for (int64_t i = turn.first; i < turn.end; i++) {
-            const int64_t first = i * plan->chunk, rest = plan->count - first;
-            plan->tiles->run(&job, first, rest < plan->chunk ? rest : plan->chunk,
-                             rooms + omp_get_thread_num() * plan->room);
-        }
+    CPU_EACH_ITEM(shares, i) {
+        const int64_t first = i * plan->chunk, rest = plan->count - first;
+        plan->tiles->run(&job, first, rest < plan->chunk ? rest : plan->chunk,
+                         rooms + omp_get_thread_num() * plan->room);
+    }
     onednn_work_end(&plan->work, &region);
     return DHOW_OK;
 }
