@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes C tables of the kernels that the preprocessor lists (-DK_LIST) in the units given.
-#   kernel_table.sh core  <out.c> <cc> <include> <kernels> <unit:type:isa,isa>...   names, parameters and texts
+#   kernel_table.sh core  <out.c> <cc> <include> <kernels> <unit:type:isa,isa>...   names, signatures and texts
 #   kernel_table.sh isas  <out.c> <cc> <include> <kernels> <function> <isa,isa> <unit:type:isa,isa>...
 #       `function(name)` gives the entry of a kernel with one pointer per instruction set, best first where it was built
 #   kernel_table.sh cuda  <out.c> <cc> <include> <kernels> <unit:type:isas>...      names and units, for plugins/cuda
@@ -60,27 +60,8 @@ bytes() {
 
 core() {
     echo '#include "core/kernel/builtin.h"'
-    # "IN(f32,x), VAL(dims,d)" becomes {DHOW_PARAM_IN, DHOW_F32, "x"}, {DHOW_PARAM_VALUE, DHOW_PARAM_DIMS, "d"}, once for all
-    # kernels with the same parameters.
     awk -F '|' -v folder="$kernels" '
-        function list_of(signature,    text, params, i, part, n) {
-            text = ""
-            gsub(/^\(|\)$/, "", signature)
-            count = split(signature, params, /\), */)
-            for (i = 1; i <= count; i++) {
-                n = split(params[i], part, /[(,)]/)
-                if (part[1] == "VAL") part[1] = "VALUE"
-                part[2] = part[2] == "dims" ? "DHOW_PARAM_DIMS" : "DHOW_" toupper(part[2])
-                text = text "{DHOW_PARAM_" part[1] ", " part[2] ", \"" part[3] "\"}, "
-            }
-            return text
-        }
         {
-            text = list_of($2)
-            if (!(text in number)) {
-                number[text] = known++
-                printf "static const dhow_kernel_param params_%d[] = {%s};\n", number[text], text
-            }
             if (!($3 in shares)) {
                 shares[$3] = ""
                 while ((getline line <(folder "/" $3 ".k")) > 0) {
@@ -89,8 +70,7 @@ core() {
                     if (line == "#include \"rows.h\"") shares[$3] = shares[$3] " -DK_ROWS"
                 }
             }
-            row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s%s\", params_%d, %d},", $1, $2, $3, $4, shares[$3],
-                              number[text], count)
+            row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s%s\"},", $1, $2, $3, $4, shares[$3])
         }
         END {
             print "const dhowi_builtin dhowi_builtin_kernels[] = {"

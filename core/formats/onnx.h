@@ -139,6 +139,9 @@ dhow_status dhowi_onnx_tensor_find(const dhowi_onnx_file *file, const dhowi_onnx
 dhow_status dhowi_onnx_tensor_read(const dhowi_onnx_file *file, const dhowi_onnx_tensor *t,
                                    const int64_t since[2], void *to);
 
+/* The elements of one of texts, which are a part of the file: `count` of them. */
+dhow_status dhowi_onnx_tensor_texts(const dhowi_onnx_tensor *t, int64_t count, dhowi_slice *out);
+
 /* Opens a file beneath `folder` for reading: no `..`, no absolute path, no link of any kind. */
 dhow_status dhowi_onnx_open_external(const char *folder, dhowi_slice location, int *out_fd,
                                      uint64_t *out_bytes);

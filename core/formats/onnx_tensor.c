@@ -115,6 +115,25 @@ dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_
                       NAMED(t->name), least, there);
 }
 
+/* ---- texts ---- */
+
+dhow_status dhowi_onnx_tensor_texts(const dhowi_onnx_tensor *t, int64_t count, dhowi_slice *out) {
+    enum { STRING_DATA = 6 };
+    dhowi_wire wire = {t->message.data, t->message.data + t->message.length, t->message.data,
+                       "tensor", DHOW_OK};
+    dhowi_field field;
+    int64_t found = 0;
+    while (dhowi_wire_next(&wire, &field)) {
+        if (field.number != STRING_DATA) continue;
+        if (found < count) out[found] = field.bytes;
+        found++;
+    }
+    if (wire.status != DHOW_OK) return wire.status;
+    if (found == count) return DHOW_OK;
+    return dhowi_fail(DHOW_CORRUPT, "tensor '%.*s' has %" PRId64 " texts, its shape wants %" PRId64,
+                      NAMED(t->name), found, count);
+}
+
 /* ---- typed data ---- */
 
 static void store_int(dhow_dtype dtype, void *to, int64_t index, uint64_t value) {

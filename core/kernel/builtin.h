@@ -8,15 +8,11 @@
 
 #include <stddef.h>
 
-#include "dhow/plugin.h"
-
 typedef struct dhowi_builtin {
-    const char *name;                /* "softmax_f16" */
-    const char *signature;           /* "(IN(f16,x), OUT(f16,y), VAL(i64,rows), VAL(i64,cols))" */
-    const char *unit;                /* "rows.k" */
-    const char *options;             /* "-DT=f16", and of the text -DK_LANES, -DK_PACKS */
-    const dhow_kernel_param *params; /* what the signature says */
-    uint32_t param_count;
+    const char *name;      /* "softmax_f16" */
+    const char *signature; /* "(IN(f16,x), OUT(f16,y), VAL(i64,rows), VAL(i64,cols))" */
+    const char *unit;      /* "rows.k" */
+    const char *options;   /* "-DT=f16", and of the text -DK_LANES, -DK_PACKS */
 } dhowi_builtin;
 
 typedef struct dhowi_builtin_unit {

@@ -97,6 +97,7 @@ static const dhowi_op k_ops[] = {
     INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
     INNER(softmax_scores,   "softmax_scores",   2, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
     INNER(norm_sum,         "norm_sum",         4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
+    INNER(trees,            "trees",            5, DHOWI_WIDE_FLOATS, 0),
     /* of a vendor alone */
     INNER(conv_data_gradient, NULL,             2, DHOWI_FLOATS,      0),
     INNER(conv_weight_gradient, NULL,           2, DHOWI_FLOATS,      0),

@@ -149,6 +149,125 @@ static conform_result regions(conform_env *env, dhow_dtype dtype) {
     return run_node(env, &node, &(one_node){{&x, &rois, &index}, {&want}, near(dtype), "RoiAlign"});
 }
 
+/* ---- decision trees ---- */
+
+/* Complete trees: node i > 0 of a tree leads to 2 i and 2 i + 1, the last of them are leaves. */
+enum {
+    TREES = 5,
+    DEPTH = 3,
+    NODES = 1 << (DEPTH + 1),
+    INNER = NODES / 2,
+    FEATURES = 6,
+    CLASSES = 3
+};
+
+typedef struct forest {
+    const char *join; /* aggregate_function */
+    int modes, mode;  /* how many there are, from this one on */
+    int64_t targets;
+    bool dense; /* leaves have a weight for each target */
+} forest;
+
+static const char *const k_modes[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",
+                                      "BRANCH_GT",  "BRANCH_EQ", "BRANCH_NEQ"};
+static int mode_of(const forest *f, int64_t tree, int64_t i) {
+    return f->mode + (int)((tree + i) % f->modes);
+}
+static int64_t feature_of(int64_t tree, int64_t i) { return (3 * tree + i) % FEATURES; }
+static float threshold_of(int64_t tree, int64_t i) { return (float)((tree + 5 * i) % 7 - 3); }
+static float weight_of(int64_t tree, int64_t i, int64_t target) {
+    return (float)((7 * tree + 3 * i + 5 * target) % 11 - 5) / 4;
+}
+static bool tracks_missing(int64_t tree, int64_t i) { return (tree + i) % 3 == 0; }
+
+static bool goes(const forest *f, int64_t tree, int64_t i, double x) {
+    const double t = (double)threshold_of(tree, i);
+    const bool answers[] = {x <= t, x<t, x >= t, x> t, x == t, x != t};
+    return isnan(x) ? tracks_missing(tree, i) || mode_of(f, tree, i) == 5
+                    : answers[mode_of(f, tree, i)];
+}
+
+static void add_trees(bytes *node, const forest *f) {
+    enum { ALL = TREES * (NODES - 1), WEIGHTS = TREES * INNER * CLASSES };
+    int64_t trees[ALL], ids[ALL], features[ALL], yes[ALL], no[ALL], missing[ALL];
+    int64_t weight_trees[WEIGHTS], weight_ids[WEIGHTS], targets[WEIGHTS];
+    float thresholds[ALL], weights[WEIGHTS];
+    const char *modes[ALL];
+    uint32_t n = 0, w = 0;
+    for (int64_t tree = 0; tree < TREES; tree++) {
+        for (int64_t i = 1; i < NODES; i++, n++) {
+            trees[n] = tree, ids[n] = i, features[n] = feature_of(tree, i);
+            yes[n] = i < INNER ? 2 * i : 0, no[n] = i < INNER ? 2 * i + 1 : 0;
+            missing[n] = tracks_missing(tree, i);
+            thresholds[n] = threshold_of(tree, i);
+            modes[n] = i < INNER ? k_modes[mode_of(f, tree, i)] : "LEAF";
+            for (int64_t k = 0; k < f->targets && i >= INNER; k++) {
+                if (!f->dense && k != tree % f->targets) continue;
+                weight_trees[w] = tree, weight_ids[w] = i, targets[w] = k;
+                weights[w++] = weight_of(tree, i, k);
+            }
+        }
+    }
+    add_ints(node, "nodes_treeids", n, trees);
+    add_ints(node, "nodes_nodeids", n, ids);
+    add_ints(node, "nodes_featureids", n, features);
+    add_ints(node, "nodes_truenodeids", n, yes);
+    add_ints(node, "nodes_falsenodeids", n, no);
+    add_ints(node, "nodes_missing_value_tracks_true", n, missing);
+    add_floats(node, "nodes_values", n, thresholds);
+    add_texts(node, "nodes_modes", n, modes);
+    add_ints(node, "target_treeids", w, weight_trees);
+    add_ints(node, "target_nodeids", w, weight_ids);
+    add_ints(node, "target_ids", w, targets);
+    add_floats(node, "target_weights", w, weights);
+}
+
+static double joined(const char *join, double a, double b) {
+    return strcmp(join, "MIN") == 0 ? fmin(a, b) : strcmp(join, "MAX") == 0 ? fmax(a, b) : a + b;
+}
+
+static conform_result forest_is_right(conform_env *env, dhow_dtype dtype, const forest *f,
+                                      int64_t rows) {
+    const int64_t shape[] = {rows, FEATURES}, result[] = {rows, f->targets};
+    conform_array x = conform_array_random(env, dtype, 2, shape, -4, 4, 7);
+    conform_array want = conform_array_new(env, DHOW_F32, 2, result);
+    for (int64_t i = 0; i < x.count; i++)
+        x.value[i] = i % 9 == 4 ? (double)NAN : i % 4 == 0 ? rint(x.value[i]) : x.value[i];
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t tree = 0; tree < TREES; tree++) {
+            int64_t i = 1;
+            while (i < INNER)
+                i = 2 * i + !goes(f, tree, i, x.value[r * FEATURES + feature_of(tree, i)]);
+            for (int64_t k = 0; k < f->targets; k++) {
+                double *to = &want.value[r * f->targets + k];
+                if (!f->dense && k != tree % f->targets) continue;
+                const bool first = tree == (f->dense ? 0 : k);
+                const double own = (double)weight_of(tree, i, k);
+                *to = first ? own : joined(f->join, *to, own);
+            }
+        }
+    }
+    bytes node = node_of("TreeEnsembleRegressor", "trees", "a", "y");
+    put_text(&node, NODE_DOMAIN, "ai.onnx.ml");
+    add_int(&node, "n_targets", f->targets);
+    add_text(&node, "aggregate_function", f->join);
+    add_trees(&node, f);
+    return run_node(env, &node, &(one_node){{&x}, {&want}, near(DHOW_F32), f->join});
+}
+
+static conform_result trees(conform_env *env, dhow_dtype dtype) {
+    static const forest forests[] = {{"SUM", 1, 0, 1, true},  {"SUM", 1, 1, 3, false},
+                                     {"SUM", 1, 2, 3, true},  {"SUM", 1, 3, 1, true},
+                                     {"MIN", 6, 0, 3, true},  {"MAX", 6, 0, 1, true},
+                                     {"SUM", 6, 0, 3, false}, {"MAX", 2, 4, 3, true}};
+    NEEDS_DTYPE(dtype);
+    for (size_t i = 0; i < sizeof forests / sizeof *forests; i++) {
+        TRY(forest_is_right(env, dtype, &forests[i], 1));
+        TRY(forest_is_right(env, dtype, &forests[i], 77));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- pools of volumes ---- */
 
 static conform_result pools(conform_env *env, dhow_dtype dtype) {
@@ -487,6 +606,7 @@ static conform_result quantised_halves(conform_env *env) {
 WIDE_FLOATS(OF, lrn)
 WIDE_FLOATS(OF, determinants)
 WIDE_FLOATS(OF, regions)
+WIDE_FLOATS(OF, trees)
 WIDE_FLOATS(OF, pools)
 WIDE_FLOATS(OF, lstm)
 UP_TO_F32(OF, nbits)
@@ -497,8 +617,9 @@ UP_TO_F32(OF, cached_attention)
 #define CASE_OF(name, TYPE, type) CASE("models/" #name "_" #type, name##_##type, "ops," #type),
 const conform_case conform_model_cases[] = {
     WIDE_FLOATS(CASE_OF, lrn) WIDE_FLOATS(CASE_OF, determinants) WIDE_FLOATS(CASE_OF, regions)
-        WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm) UP_TO_F32(CASE_OF, nbits) WITH_BYTES(
-            CASE_OF, cache) UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
+        WIDE_FLOATS(CASE_OF, trees) WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm)
+            UP_TO_F32(CASE_OF, nbits) WITH_BYTES(CASE_OF, cache)
+                UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),
     CASE("models/quantised_by_range", quantised_by_range, "ops,f32"),
     CASE("models/quantised_halves", quantised_halves, "ops,f32"),

@@ -161,13 +161,50 @@ static const char *unit_text(const char *unit) {
     return "";
 }
 
+/* What a signature says: "(IN(f32,x), VAL(dims,d))". */
+typedef struct parameters {
+    dhow_kernel_param all[DHOW_MAX_KERNEL_ARGS];
+    char names[DHOW_MAX_KERNEL_ARGS][24];
+    uint32_t count;
+} parameters;
+
+static int32_t type_of(const char *name) {
+    for (int t = DHOW_F32; t <= DHOW_BOOL; t++)
+        if (strcmp(dhow_dtype_name((dhow_dtype)t), name) == 0) return t;
+    return DHOW_PARAM_DIMS;
+}
+
+static void read_signature(const char *signature, parameters *out) {
+    static const struct {
+        const char *word;
+        uint32_t kind;
+    } kinds[] = {{"IN", DHOW_PARAM_IN},       {"OUT", DHOW_PARAM_OUT},
+                 {"INOUT", DHOW_PARAM_INOUT}, {"ALIAS", DHOW_PARAM_ALIAS},
+                 {"VAL", DHOW_PARAM_VALUE},   {"ALIAS_OUT", DHOW_PARAM_ALIAS_OUT}};
+    char word[16], type[8];
+    int length;
+    out->count = 0;
+    for (const char *at = signature + 1; out->count < DHOW_MAX_KERNEL_ARGS; at += length) {
+        char *name = out->names[out->count];
+        if (sscanf(at, " %15[A-Z_](%7[a-z0-9],%23[^)])%n", word, type, name, &length) != 3) break;
+        length += at[length] == ',';
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (strcmp(kinds[i].word, word) == 0)
+                out->all[out->count] = (dhow_kernel_param){kinds[i].kind, type_of(type), name};
+        out->count++;
+    }
+}
+
 /* A module holds all kernels of its text. */
 static uint32_t declare_unit(const dhowi_builtin *entry, dhow_kernel_decl *out, uint32_t capacity) {
+    static parameters params[256];
     uint32_t count = 0;
     for (size_t i = 0; i < dhowi_builtin_kernel_count && count < capacity; i++) {
         const dhowi_builtin *b = &dhowi_builtin_kernels[i];
-        if (strcmp(b->unit, entry->unit) == 0 && strcmp(b->options, entry->options) == 0)
-            out[count++] = (dhow_kernel_decl){b->name, b->signature, b->params, b->param_count, 0};
+        if (strcmp(b->unit, entry->unit) != 0 || strcmp(b->options, entry->options) != 0) continue;
+        parameters *p = &params[count];
+        read_signature(b->signature, p);
+        out[count++] = (dhow_kernel_decl){b->name, b->signature, p->all, p->count, 0};
     }
     return count;
 }

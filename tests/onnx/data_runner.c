@@ -69,15 +69,17 @@ static dhowi_wire wire_of(dhowi_slice bytes) {
 
 /* string_data of a TensorProto. */
 static int texts_of(const dhowi_onnx_tensor *t, dhow_datum **out) {
-    char *texts[MAX_TENSORS];
+    char **texts = calloc(t->message.length + 1, sizeof *texts); /* each takes two bytes at least */
     uint32_t count = 0;
     dhowi_wire wire = wire_of(t->message);
     dhowi_field field;
-    while (dhowi_wire_next(&wire, &field) && count < MAX_TENSORS) {
+    if (texts == NULL) return give_up("texts", "out of memory");
+    while (dhowi_wire_next(&wire, &field)) {
         if (field.number == 6) texts[count++] = strndup(field.bytes.data, field.bytes.length);
     }
     dhow_status status = dhow_datum_of_texts(t->rank, t->shape, (const char *const *)texts, out);
     for (uint32_t i = 0; i < count; i++) free(texts[i]);
+    free(texts);
     return status == DHOW_OK ? 1 : give_up("texts", dhow_last_error());
 }
 

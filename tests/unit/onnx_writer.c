@@ -83,6 +83,22 @@ void add_int(bytes *node, const char *name, int64_t value) {
     put_message(node, 5, &a);
 }
 
+void add_floats(bytes *node, const char *name, uint32_t count, const float *values) {
+    bytes a = {0};
+    put_text(&a, 1, name);
+    put_bytes(&a, 7, values, count * sizeof *values);
+    put_number(&a, 20, 6);
+    put_message(node, 5, &a);
+}
+
+void add_texts(bytes *node, const char *name, uint32_t count, const char *const *values) {
+    bytes a = {0};
+    put_text(&a, 1, name);
+    for (uint32_t i = 0; i < count; i++) put_text(&a, 9, values[i]);
+    put_number(&a, 20, 8);
+    put_message(node, 5, &a);
+}
+
 void add_float(bytes *node, const char *name, float value) {
     bytes a = {0};
     put_text(&a, 1, name);

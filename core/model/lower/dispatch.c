@@ -118,7 +118,9 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     if (status == DHOW_OK) status = dhowi_take_half(b, node, refs, &half);
     const mark before = {b->step_count, b->buffer_count, b->item_count};
     if (status == DHOW_OK) status = call_operator(b, node, refs);
-    if (status == DHOWI_NEEDS_VALUES && node->branch[0] != NULL) return status;
+    if (status == DHOWI_NEEDS_VALUES &&
+        (node->branch[0] != NULL || dhowi_find_frame(b, node) != NULL))
+        return status;
     if (status == DHOWI_NEEDS_VALUES)
         status = go_back(b, &before); /* lowered again from the start */
     if (status == DHOWI_NEEDS_VALUES) return status;

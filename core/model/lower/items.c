@@ -176,6 +176,9 @@ dhow_status dhowi_texts(dhowi_lowering *b, dhow_datum *texts, int32_t *out) {
     DHOWI_TRY(no_tensor(b, DHOW_DATUM_TEXTS, out));
     dhowi_handle_retain(&texts->handle);
     b->items[*out].texts = texts;
+    b->items[*out].desc.rank = texts->rank;
+    if (texts->rank > 0)
+        memcpy(b->items[*out].desc.shape, texts->shape, (size_t)texts->rank * sizeof(int64_t));
     return DHOW_OK;
 }
 
@@ -220,6 +223,20 @@ dhow_status dhowi_need(dhowi_lowering *b, int32_t ref) {
 
 dhow_status dhowi_blank(dhowi_lowering *b, const dhowi_tensor_desc *desc, int32_t *out) {
     return dhowi_item_unknown(b, desc, false, out);
+}
+
+dhowi_frame *dhowi_find_frame(const dhowi_lowering *b, const dhowi_node *node) {
+    dhowi_frame *f = b->frames;
+    while (f != NULL && f->node != node) f = f->outer;
+    return f;
+}
+
+dhow_status dhowi_open_frame(dhowi_lowering *b, dhowi_frame **out) {
+    *out = dhowi_alloc(sizeof **out);
+    if (*out == NULL) return dhowi_fail_memory("plan");
+    **out = (dhowi_frame){.outer = b->frames, .node = b->node, .out_count = b->out_count};
+    b->frames = *out;
+    return DHOW_OK;
 }
 
 void dhowi_close_frame(dhowi_lowering *b) {

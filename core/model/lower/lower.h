@@ -125,7 +125,8 @@ typedef struct dhowi_bounds {
     int32_t slot, item; /* of the run's inputs, and what the operator takes of that one */
 } dhowi_bounds;
 
-/* A loop that a plan is in the middle of, see operators/shape/control.c. */
+/* A node that a plan is in the middle of: a loop, see operators/shape/control.c, or one that makes
+ * texts of what a device computes, see operators/ml/scores.c. */
 typedef struct dhowi_frame {
     struct dhowi_frame *outer;
     const dhowi_node *node;
@@ -206,6 +207,9 @@ struct dhowi_operator {
     /* Bits of inputs: those that stay f32 beside 16 bits, what may be an additive mask, and what
      * may be a cache. */
     uint32_t whole, masks, caches;
+    /* Makes constants of the node's attributes, once for all plans: its results follow the node's
+     * inputs, `least` in number. */
+    const dhowi_operator *prepared;
 };
 enum {
     DHOWI_TAKES_TEXTS = 1 << DHOW_DATUM_TEXTS,
@@ -413,7 +417,10 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node);
 dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_subgraph *graph);
 /* An item for a value of the model, made on first use. */
 dhow_status dhowi_ref_of(dhowi_lowering *b, int32_t value, int32_t *out);
-/* Ends the innermost loop. */
+/* What a node has come to when it stops to look at values, for when it goes on: NULL where it has
+ * not begun. The node being lowered begins one, and ends the innermost. */
+dhowi_frame *dhowi_find_frame(const dhowi_lowering *b, const dhowi_node *node);
+dhow_status dhowi_open_frame(dhowi_lowering *b, dhowi_frame **out);
 void dhowi_close_frame(dhowi_lowering *b);
 void dhowi_lowering_end(dhowi_lowering *b);
 

@@ -43,6 +43,15 @@ void dhowi_move_views(dhowi_lowering *b, int32_t from, int32_t to, int64_t offse
     }
 }
 
+static dhow_status reshape_texts(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
+                                 int32_t *out) {
+    dhow_datum *y = NULL;
+    DHOWI_TRY(dhow_datum_of_texts(rank, shape, (const char *const *)b->items[x].texts->texts, &y));
+    const dhow_status status = dhowi_texts(b, y, out);
+    dhow_datum_release(y);
+    return status;
+}
+
 dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out) {
     int64_t strides[DHOW_MAX_RANK], count = 1;
@@ -55,6 +64,7 @@ dhow_status dhowi_reshape(dhowi_lowering *b, int32_t x, int32_t rank, const int6
         DHOWI_REFUSE("%" PRId64 " elements cannot take a shape of %" PRId64,
                      dhowi_count_of(&b->items[x].desc), count);
     }
+    if (b->items[x].kind == DHOW_DATUM_TEXTS) return reshape_texts(b, x, rank, shape, out);
     if (!b->items[x].contiguous) DHOWI_TRY(dhowi_dense(b, x, &x));
     dhowi_shape_strides(rank, shape, strides);
     return dhowi_view(b, x, rank, shape, strides, b->items[x].offset, out);
@@ -100,6 +110,7 @@ static bool strides_for(const dhowi_item *item, int32_t rank, const int64_t *sha
 
 dhow_status dhowi_regroup(dhowi_lowering *b, int32_t x, int32_t rank, const int64_t *shape,
                           int32_t *out) {
+    if (b->items[x].kind == DHOW_DATUM_TEXTS) return dhowi_reshape(b, x, rank, shape, out);
     const dhowi_item item = b->items[x];
     int64_t strides[DHOW_MAX_RANK], count = 1;
     bool fits = !item.contiguous && rank <= DHOW_MAX_RANK && dhowi_count_of(&item.desc) > 0;

@@ -36,11 +36,19 @@ static dhow_status new_name(importer *im, dhowi_scope *s, dhowi_slice name, dhow
 
 /* ---- inputs and initializers ---- */
 
+/* Texts are no parameters, which devices have: they are what a Constant node gives. */
+static dhow_status add_texts(importer *im, dhowi_scope *s, const dhowi_onnx_tensor *t) {
+    static const dhowi_tensor_desc unknown = {.rank = -1};
+    int32_t value;
+    return new_name(im, s, t->name, DHOWI_VALUE_RESULT, &unknown, -1, &value);
+}
+
 static dhow_status add_initializer(importer *im, dhowi_scope *s, const dhowi_onnx_tensor *t) {
     dhowi_tensor_desc desc = {0};
     int64_t count;
     uint64_t bytes;
     int32_t value;
+    if (t->type == DHOWI_ONNX_STRING) return add_texts(im, s, t);
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &desc.dtype, &count, &bytes));
     desc.rank = t->rank;
     desc.encoding = dhowi_onnx_encoding(t->type);
@@ -249,18 +257,83 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
     return DHOW_OK;
 }
 
+/* A node with the same attributes and no inputs goes before one that wants them prepared. */
+static dhow_status prepare(importer *im, dhowi_subgraph *graph, const dhowi_node *node) {
+    static const dhowi_tensor_desc unknown = {.rank = -1};
+    const uint32_t given = node->op->least, count = node->op->most - given;
+    int32_t *in = dhowi_arena_array(&im->model->arena, node->op->most, sizeof *in);
+    char text[160];
+    if (in == NULL) return dhowi_fail_memory("model");
+    if (node->in_count != given)
+        return dhowi_fail(DHOW_INVALID_ARGUMENT, "%s: it has %u inputs, the operator takes %u",
+                          dhowi_node_text(node, text, sizeof text), node->in_count, given);
+    memcpy(in, node->in, given * sizeof *in);
+    for (uint32_t i = 0; i < count; i++)
+        DHOWI_TRY(
+            dhowi_model_new_value(im->model, DHOWI_VALUE_RESULT, NULL, &unknown, &in[given + i]));
+    dhowi_node *to = &graph->nodes[graph->node_count++];
+    *to = *node;
+    to->op = node->op->prepared;
+    to->in_count = 0;
+    to->out = in + given;
+    to->out_count = count;
+    to[1] = *node;
+    to[1].in = in;
+    to[1].in_count = given + count;
+    return DHOW_OK;
+}
+
+/* The Constant node of an initializer that is texts. */
+static dhow_status import_texts(importer *im, const dhowi_scope *s, const dhowi_onnx_tensor *t,
+                                dhowi_node *node) {
+    static const char op[] = "Constant", name[] = "value";
+    const dhowi_operator *other;
+    dhowi_arena *arena = &im->model->arena;
+    dhowi_onnx_attribute *a = dhowi_arena_array(arena, 1, sizeof *a);
+    dhowi_onnx_node *n = dhowi_arena_array(arena, 1, sizeof *n);
+    int32_t *out = dhowi_arena_array(arena, 1, sizeof *out);
+    if (a == NULL || n == NULL || out == NULL) return dhowi_fail_memory("model");
+    *a = (dhowi_onnx_attribute){.name = {name, sizeof name - 1}, .tensor = t};
+    *n = (dhowi_onnx_node){.op = {op, sizeof op - 1}, .attributes = a, .attribute_count = 1};
+    *out = dhowi_scope_slot(s, t->name)->value;
+    *node = (dhowi_node){.op = dhowi_operator_find(op, sizeof op - 1, LATEST_OPSET, &other),
+                         .operation = op,
+                         .source = n,
+                         .opset = LATEST_OPSET,
+                         .out = out,
+                         .out_count = 1};
+    node->name = dhowi_arena_text(arena, t->name.data, t->name.length);
+    return node->name != NULL ? DHOW_OK : dhowi_fail_memory("model");
+}
+
 static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_subgraph *graph) {
     uint32_t *order, wanted;
     DHOWI_TRY(dhowi_sort_nodes(s, &order, &wanted));
-    graph->nodes = dhowi_arena_array(&im->model->arena, s->graph->node_count, sizeof *graph->nodes);
+    /* Room for what is prepared. */
+    const dhowi_onnx_graph *g = s->graph;
+    uint32_t texts = 0;
+    for (uint32_t i = 0; i < g->initializer_count; i++)
+        texts += g->initializers[i].type == DHOWI_ONNX_STRING;
+    graph->nodes = dhowi_arena_array(&im->model->arena, 2 * (size_t)g->node_count + texts,
+                                     sizeof *graph->nodes);
     dhow_status status = graph->nodes != NULL ? DHOW_OK : dhowi_fail_memory("model");
+    for (uint32_t i = 0; i < g->initializer_count && status == DHOW_OK; i++)
+        if (g->initializers[i].type == DHOWI_ONNX_STRING)
+            status = import_texts(im, s, &g->initializers[i], &graph->nodes[graph->node_count++]);
     for (uint32_t i = 0; i < s->graph->node_count && status == DHOW_OK; i++) {
         const dhowi_onnx_node *n = &s->graph->nodes[order[i]];
         const dhowi_onnx_tensor *t = constant_of(n);
         if (t != NULL && dhowi_onnx_held(t->type) != 0) continue;
         /* A node that nobody wants is looked at like the others, and then forgotten. */
-        status = import_node(im, s, n, &graph->nodes[graph->node_count]);
-        graph->node_count += i < wanted;
+        dhowi_node node;
+        status = import_node(im, s, n, &node);
+        if (status != DHOW_OK || i >= wanted) continue;
+        if (node.op->prepared != NULL) {
+            status = prepare(im, graph, &node);
+        } else {
+            graph->nodes[graph->node_count] = node;
+        }
+        graph->node_count++;
     }
     dhowi_free(order);
     return status;
@@ -325,10 +398,14 @@ static dhow_status import_graph(importer *im, const dhowi_scope *outer,
 }
 
 static dhow_status opset_of(importer *im) {
+    bool given = im->file->opset_count == 0;
     for (uint32_t i = 0; i < im->file->opset_count; i++) {
         const dhowi_onnx_opset *o = &im->file->opsets[i];
-        if (o->domain.length == 0 || dhowi_slice_is(o->domain, "ai.onnx")) im->opset = o->version;
+        if (o->domain.length != 0 && !dhowi_slice_is(o->domain, "ai.onnx")) continue;
+        im->opset = o->version;
+        given = true;
     }
+    if (!given) im->opset = LATEST_OPSET; /* it has operators of other domains alone */
     if (im->opset >= 1 && im->opset <= LATEST_OPSET) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED,
                       "the model's opset is %" PRId64

@@ -8,6 +8,7 @@
 
 #include "base/memory/size.h"
 #include "model/operators/microsoft/microsoft.h"
+#include "model/operators/ml/ml.h"
 #include "model/operators/operators.h"
 
 /* clang-format off */
@@ -116,6 +117,7 @@ static const struct {
     {"RotaryEmbedding", "interleaved num_heads rotary_embedding_dim"},
     {"STFT", "onesided"},
     {"Scatter", "axis"},
+    {"Scan", "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions"},
     {"ScatterElements", "axis reduction"},
     {"ScatterND", "reduction"},
     {"Selu", "alpha gamma"},
@@ -145,6 +147,22 @@ static const struct {
     {"Upsample", "mode scales"},
     {"Xor", "axis broadcast"},
     {DHOWI_TRAINING "::Gradient", "xs y zs"},
+    {DHOWI_ML "::Binarizer", "threshold"},
+    {DHOWI_ML "::CategoryMapper", "cats_int64s cats_strings default_int64 default_string"},
+    {DHOWI_ML "::FeatureVectorizer", "inputdimensions"},
+    {DHOWI_ML "::Imputer", "imputed_value_floats imputed_value_int64s replaced_value_float replaced_value_int64"},
+    {DHOWI_ML "::LabelEncoder", "classes_strings default_float default_int64 default_string default_tensor keys_floats keys_int64s keys_strings keys_tensor values_floats values_int64s values_strings values_tensor"},
+    {DHOWI_ML "::LinearClassifier", "classlabels_ints classlabels_strings coefficients intercepts multi_class post_transform"},
+    {DHOWI_ML "::LinearRegressor", "coefficients intercepts post_transform targets"},
+    {DHOWI_ML "::Normalizer", "norm"},
+    {DHOWI_ML "::OneHotEncoder", "cats_int64s cats_strings zeros"},
+    {DHOWI_ML "::SVMClassifier", "classlabels_ints classlabels_strings coefficients kernel_params kernel_type post_transform prob_a prob_b rho support_vectors vectors_per_class"},
+    {DHOWI_ML "::SVMRegressor", "coefficients kernel_params kernel_type n_supports one_class post_transform rho support_vectors"},
+    {DHOWI_ML "::Scaler", "offset scale"},
+    {DHOWI_ML "::TreeEnsemble", "aggregate_function leaf_targetids leaf_weights membership_values n_targets nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_hitrates nodes_missing_value_tracks_true nodes_modes nodes_splits nodes_trueleafs nodes_truenodeids post_transform tree_roots"},
+    {DHOWI_ML "::TreeEnsembleClassifier", "base_values base_values_as_tensor class_ids class_nodeids class_treeids class_weights class_weights_as_tensor classlabels_int64s classlabels_strings nodes_falsenodeids nodes_featureids nodes_hitrates nodes_hitrates_as_tensor nodes_missing_value_tracks_true nodes_modes nodes_nodeids nodes_treeids nodes_truenodeids nodes_values nodes_values_as_tensor post_transform"},
+    {DHOWI_ML "::TreeEnsembleRegressor", "aggregate_function base_values base_values_as_tensor n_targets nodes_falsenodeids nodes_featureids nodes_hitrates nodes_hitrates_as_tensor nodes_missing_value_tracks_true nodes_modes nodes_nodeids nodes_treeids nodes_truenodeids nodes_values nodes_values_as_tensor post_transform target_ids target_nodeids target_treeids target_weights target_weights_as_tensor"},
+    {DHOWI_ML "::ZipMap", "classlabels_int64s classlabels_strings"},
     {DHOWI_MICROSOFT "::Attention", "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes rotary_embedding_dim scale unidirectional"},
     {DHOWI_MICROSOFT "::DequantizeLinear", "axis"},
     {DHOWI_MICROSOFT "::DynamicQuantizeLSTM", "activation_alpha activation_beta activations clip direction hidden_size input_forget"},

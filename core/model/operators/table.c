@@ -11,6 +11,7 @@
 #include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
 #include "model/operators/microsoft/microsoft.h"
+#include "model/operators/ml/ml.h"
 #include "model/operators/nn/nn.h"
 #include "model/operators/operators.h"
 #include "model/operators/row.h"
@@ -134,21 +135,21 @@ static const dhowi_operator k_operators[] = {
     ROW("Where", 9, LATEST, where, 0, 3, 3, "elements of x where a condition holds, else of y", BACK(where), HALF(FOLLOWS)),
 
     /* shapes */
-    ROW("Concat", 1, LATEST, concat, 0, 1, MANY, "tensors joined along an axis", BACK(concat), HALF(FOLLOWS)),
+    WIDE("Concat", 1, concat, 0, 1, MANY, TEXTS, "tensors joined along an axis", BACK(concat), HALF(FOLLOWS)),
     ROW("DepthToSpace", 1, LATEST, depth_to_space, 0, 1, 1, "blocks of channels as blocks of pixels", BACK(depth_to_space), HALF(FOLLOWS)),
     ROW("Expand", 8, LATEST, expand, 0, 2, 2, "x repeated to a shape", BACK(identity), HALF(FOLLOWS)),
-    WIDE("Flatten", 1, flatten, 0, 1, 1, SMALL, "a matrix of all dimensions before an axis and all others", BACK(reshape), HALF(FOLLOWS)),
+    WIDE("Flatten", 1, flatten, 0, 1, 1, SMALL | TEXTS, "a matrix of all dimensions before an axis and all others", BACK(reshape), HALF(FOLLOWS)),
     ROW("If", 1, LATEST, if, 0, 1, 1, "one of two graphs, chosen while the plan is made"),
-    WIDE("Reshape", 5, reshape, 0, 2, 2, SMALL, "the same elements in another shape", BACK(reshape), HALF(FOLLOWS)),
+    WIDE("Reshape", 5, reshape, 0, 2, 2, SMALL | TEXTS, "the same elements in another shape", BACK(reshape), HALF(FOLLOWS)),
     WIDE("Shape", 1, shape, 0, 1, 1, SMALL, "the extents of x", BACK(none), HALF(FOLLOWS)),
     WIDE("Size", 1, size, 0, 1, 1, SMALL, "the number of elements of x", BACK(none), HALF(FOLLOWS)),
     ROW("Slice", 1, LATEST, slice, 0, 1, 5, "every so many elements of some axes", BACK(slice), HALF(FOLLOWS)),
     ROW("SpaceToDepth", 1, LATEST, space_to_depth, 0, 1, 1, "blocks of pixels as blocks of channels", BACK(space_to_depth), HALF(FOLLOWS)),
     ROW("Split", 1, LATEST, split, 0, 1, 2, "parts of x along an axis", BACK_ALL(split), HALF(FOLLOWS)),
-    WIDE("Squeeze", 1, squeeze, 0, 1, 2, SMALL, "x without dimensions of extent 1", BACK(reshape), HALF(FOLLOWS)),
+    WIDE("Squeeze", 1, squeeze, 0, 1, 2, SMALL | TEXTS, "x without dimensions of extent 1", BACK(reshape), HALF(FOLLOWS)),
     ROW("Tile", 6, LATEST, tile, 0, 2, 2, "x repeated along each axis", BACK(tile), HALF(FOLLOWS)),
     WIDE("Transpose", 1, transpose, 0, 1, 1, SMALL, "the dimensions in another order", BACK(transpose), HALF(FOLLOWS)),
-    WIDE("Unsqueeze", 1, unsqueeze, 0, 1, 2, SMALL, "x with further dimensions of extent 1", BACK(reshape), HALF(FOLLOWS)),
+    WIDE("Unsqueeze", 1, unsqueeze, 0, 1, 2, SMALL | TEXTS, "x with further dimensions of extent 1", BACK(reshape), HALF(FOLLOWS)),
 
     /* index and numbers */
     ROW("Constant", 1, LATEST, constant, 0, 0, 0, "a value of the file"),
@@ -262,6 +263,7 @@ static const dhowi_operator k_operators[] = {
     WIDE("Optional", 15, optional, 0, 0, 1, ANY, "a value that may be missing"),
     WIDE("OptionalGetElement", 15, optional_get, 0, 1, 1, ANY, "the value of an optional one"),
     WIDE("OptionalHasElement", 15, optional_has, 0, 0, 1, ANY, "whether an optional value is there"),
+    ROW("Scan", 9, LATEST, scan, 0, 1, MANY, "a graph run for each part of its inputs, laid out iteration after iteration"),
     WIDE("SequenceAt", 11, sequence_at, 0, 2, 2, LISTS, "one value of a sequence"),
     WIDE("SequenceConstruct", 11, sequence_construct, 0, 1, MANY, TEXTS, "a sequence of the inputs"),
     WIDE("SequenceEmpty", 11, sequence_empty, 0, 0, 0, 0, "a sequence without values"),
@@ -311,6 +313,24 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", 1, LATEST, ms_skip_norm, 0, 3, 4, "RMSNormalization of a sum, and the sum", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::TransposeMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed", HALF(COMPUTES)),
     ROW(DHOWI_MICROSOFT "::Trilu", 1, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices", BACK(trilu), HALF(FOLLOWS)),
+
+    WIDE(DHOWI_ML "::ArrayFeatureExtractor", 1, ml_pick_features, 0, 2, 2, TEXTS, "features by their places"),
+    ROW(DHOWI_ML "::Binarizer", 1, LATEST, ml_binarizer, 0, 1, 1, "1 above a threshold, else 0"),
+    WIDE(DHOWI_ML "::CategoryMapper", 1, ml_label_encoder, DHOWI_ML_CATEGORIES, 1, 1, TEXTS, "texts for integers, or integers for texts"),
+    ROW(DHOWI_ML "::FeatureVectorizer", 1, LATEST, ml_join_features, 0, 1, MANY, "features side by side"),
+    ROW(DHOWI_ML "::Imputer", 1, LATEST, ml_imputer, 0, 1, 1, "features with others in place of missing ones"),
+    WIDE(DHOWI_ML "::LabelEncoder", 1, ml_label_encoder, DHOWI_ML_KEYS, 1, 1, TEXTS, "values for keys"),
+    ROW(DHOWI_ML "::LinearClassifier", 1, LATEST, ml_linear_classifier, 0, 1, 1, "classes by weighted sums of features, and the sums"),
+    ROW(DHOWI_ML "::LinearRegressor", 1, LATEST, ml_linear_regressor, 0, 1, 1, "weighted sums of features"),
+    ROW(DHOWI_ML "::Normalizer", 1, LATEST, ml_normalizer, 0, 1, 1, "rows of features divided by their norm"),
+    WIDE(DHOWI_ML "::OneHotEncoder", 1, ml_one_hot, 0, 1, 1, TEXTS, "1 in the place of a category, else 0"),
+    ROW(DHOWI_ML "::SVMClassifier", 1, LATEST, ml_svm_classifier, 0, 1, 1, "classes by support vectors, and scores of pairs of them"),
+    ROW(DHOWI_ML "::SVMRegressor", 1, LATEST, ml_svm_regressor, 0, 1, 1, "numbers by support vectors"),
+    ROW(DHOWI_ML "::Scaler", 1, LATEST, ml_scaler, 0, 1, 1, "features shifted and scaled"),
+    ROW(DHOWI_ML "::TreeEnsemble", 1, LATEST, ml_tree_ensemble, 0, 1, 6, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::TreeEnsembleClassifier", 1, LATEST, ml_tree_classifier, 0, 1, 6, "classes by decision trees, and their scores", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::TreeEnsembleRegressor", 1, LATEST, ml_tree_regressor, 0, 1, 6, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::ZipMap", 1, LATEST, ml_zip_map, 0, 1, 1, "its input: a column for each class, in place of dictionaries"),
 
     /* recurrent */
     ROW("GRU", 3, LATEST, gru, 0, 3, 6, "gated recurrent units", BACK_ALL(gru)),

@@ -16,6 +16,7 @@ static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t,
     uint64_t bytes;
     dhow_tensor *tensor;
     void *data;
+    if (t->type == DHOWI_ONNX_STRING) return dhowi_texts_of_tensor(b, t, out);
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
     DHOWI_TRY(dhowi_tensor_new(b->model->context->cpu, dtype, t->rank, t->shape, &tensor));
     dhow_status status = dhow_tensor_host_ptr(tensor, &data);
@@ -23,6 +24,16 @@ static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t,
     if (status == DHOW_OK) status = dhowi_known(b, tensor, -1, out);
     if (status == DHOW_OK) b->items[*out].desc.encoding = dhowi_onnx_encoding(t->type);
     dhow_tensor_release(tensor);
+    return status;
+}
+
+static dhow_status texts(dhowi_lowering *b, const dhowi_slice *from, uint32_t count, bool one) {
+    const dhowi_tensor_desc shape = {.rank = one ? 0 : 1, .shape = {count}};
+    const dhowi_slice **places = dhowi_alloc_array((size_t)count + 1, sizeof *places);
+    if (places == NULL) return dhowi_fail_memory("plan");
+    for (uint32_t i = 0; i < count; i++) places[i] = &from[i];
+    const dhow_status status = dhowi_texts_of(b, &shape, places, &b->out[0]);
+    dhowi_free(places);
     return status;
 }
 
@@ -44,7 +55,11 @@ dhow_status dhowi_lower_constant(dhowi_lowering *b) {
         count = a->float_count;
         return dhowi_constant(b, DHOW_F32, 1, &count, a->floats, &b->out[0]);
     }
-    return dhowi_fail(DHOW_UNSUPPORTED, "a constant of strings, or a sparse one");
+    if ((a = dhowi_attr(b, "value_string", DHOWI_ATTRIBUTE_STRING)) != NULL)
+        return texts(b, &a->s, 1, true);
+    if ((a = dhowi_attr(b, "value_strings", DHOWI_ATTRIBUTE_STRINGS)) != NULL)
+        return texts(b, a->strings, a->string_count, false);
+    return dhowi_fail(DHOW_UNSUPPORTED, "a sparse constant");
 }
 
 dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {

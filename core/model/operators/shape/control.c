@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * If, Loop and SequenceMap. The branch of an If is chosen while the plan is made; the bodies of
- * loops are lowered once for each time they run. How often that is must be known then; where it
+ * If, Loop, Scan and SequenceMap. The branch of an If is chosen while the plan is made; the bodies
+ * of loops are lowered once for each time they run. How often that is must be known then; where it
  * depends on values that a device computes, the plan stops to look at them and goes on in the
  * middle of the loop.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/memory/alloc.h"
@@ -13,20 +14,6 @@
 
 /* Nodes that all loops of a plan may come to; each costs the host about a KiB. */
 enum { MAX_LOOPED_NODES = 1 << 18 };
-
-static dhowi_frame *find_frame(dhowi_lowering *b, const dhowi_node *node) {
-    dhowi_frame *f = b->frames;
-    while (f != NULL && f->node != node) f = f->outer;
-    return f;
-}
-
-static dhow_status open_frame(dhowi_lowering *b, dhowi_frame **out) {
-    *out = dhowi_alloc(sizeof **out);
-    if (*out == NULL) return dhowi_fail_memory("plan");
-    **out = (dhowi_frame){.outer = b->frames, .node = b->node, .out_count = b->out_count};
-    b->frames = *out;
-    return DHOW_OK;
-}
 
 /* ---- an iteration ---- */
 
@@ -82,7 +69,7 @@ static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
     if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "the condition", &condition));
     for (uint32_t i = 0; i < carried; i++)
         if (b->in[2 + i] < 0) DHOWI_REFUSE("its input %u is missing", 2 + i);
-    DHOWI_TRY(open_frame(b, out));
+    DHOWI_TRY(dhowi_open_frame(b, out));
     (*out)->trips = trips;
     (*out)->condition = condition;
     (*out)->in_count = carried;
@@ -116,27 +103,38 @@ static dhow_status leave_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_sub
     return DHOW_OK;
 }
 
-/* The k-th of `each` values of all iterations, joined along a new first dimension. */
+/* x with a new dimension of one element, before the others or at a place among them. */
+static dhow_status widen(dhowi_lowering *b, int32_t x, int32_t axis, int32_t *out) {
+    const dhowi_item item = b->items[x];
+    int64_t shape[DHOW_MAX_RANK + 1], strides[DHOW_MAX_RANK + 1];
+    if (item.desc.rank == DHOW_MAX_RANK)
+        return dhowi_fail(DHOW_UNSUPPORTED, "more than %d dimensions", DHOW_MAX_RANK);
+    for (int32_t i = 0; i <= item.desc.rank; i++) {
+        const int32_t from = i < axis ? i : i - 1;
+        shape[i] = i == axis ? 1 : item.desc.shape[from];
+        strides[i] = i == axis ? 0 : item.strides[from];
+    }
+    return dhowi_view(b, x, item.desc.rank + 1, shape, strides, item.offset, out);
+}
+
+/* The k-th of `each` values of all iterations, joined along a new dimension; `backwards`: from the
+ * last one on. */
 static dhow_status stack(dhowi_lowering *b, const dhowi_frame *f, uint32_t k, uint32_t each,
-                         int32_t *out) {
+                         int64_t axis, bool backwards, int32_t *out) {
     const uint32_t count = each > 0 ? f->gathered_count / each : 0;
     if (count == 0) DHOWI_REFUSE("it does not run once: what it gathers has no shape");
     int32_t *parts = dhowi_alloc_array(count, sizeof *parts);
     if (parts == NULL) return dhowi_fail_memory("plan");
     dhow_status status = DHOW_OK;
+    dhowi_tensor_desc wide = *dhowi_desc_at(b, f->gathered[k]);
+    int32_t place = 0;
+    wide.rank++;
+    if (axis != 0) status = dhowi_axis(&wide, axis, &place);
     for (uint32_t i = 0; i < count && status == DHOW_OK; i++) {
-        const dhowi_item item = b->items[f->gathered[i * each + k]];
-        int64_t shape[DHOW_MAX_RANK + 1] = {1}, strides[DHOW_MAX_RANK + 1] = {0};
-        if (item.desc.rank == DHOW_MAX_RANK) {
-            status = dhowi_fail(DHOW_UNSUPPORTED, "more than %d dimensions", DHOW_MAX_RANK);
-            break;
-        }
-        memcpy(shape + 1, item.desc.shape, (size_t)item.desc.rank * sizeof *shape);
-        memcpy(strides + 1, item.strides, (size_t)item.desc.rank * sizeof *strides);
-        status = dhowi_view(b, f->gathered[i * each + k], item.desc.rank + 1, shape, strides,
-                            item.offset, &parts[i]);
+        const uint32_t from = backwards ? count - 1 - i : i;
+        status = widen(b, f->gathered[from * each + k], place, &parts[i]);
     }
-    if (status == DHOW_OK) status = dhowi_concat(b, parts, count, 0, out);
+    if (status == DHOW_OK) status = dhowi_concat(b, parts, count, place, out);
     dhowi_free(parts);
     return status;
 }
@@ -144,7 +142,7 @@ static dhow_status stack(dhowi_lowering *b, const dhowi_frame *f, uint32_t k, ui
 dhow_status dhowi_lower_loop(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
     const dhowi_subgraph *body = node->branch[0];
-    dhowi_frame *f = find_frame(b, node);
+    dhowi_frame *f = dhowi_find_frame(b, node);
     if (f == NULL) DHOWI_TRY(begin_loop(b, &f));
     while (f->inside || (f->iteration < f->trips && f->condition != 0)) {
         if (!f->inside) DHOWI_TRY(enter_loop(b, f, body));
@@ -158,7 +156,122 @@ dhow_status dhowi_lower_loop(dhowi_lowering *b) {
     for (uint32_t i = 0; i < b->out_count; i++) {
         out[i] = i < f->in_count ? f->in[i] : -1;
         if (i >= f->in_count && node->out[i] >= 0)
-            DHOWI_TRY(stack(b, f, i - f->in_count, each, &out[i]));
+            DHOWI_TRY(stack(b, f, i - f->in_count, each, 0, false, &out[i]));
+    }
+    memcpy(b->out, out, b->out_count * sizeof *out);
+    dhowi_close_frame(b);
+    return DHOW_OK;
+}
+
+/* ---- Scan ---- */
+
+/* The number of an attribute's list, 0 where it is missing. */
+static dhow_status number_at(dhowi_lowering *b, const char *name, uint32_t i, uint32_t of,
+                             int64_t *out) {
+    uint32_t count;
+    const int64_t *list = dhowi_attr_ints(b, name, &count);
+    if (count > 0 && count != of) DHOWI_REFUSE("%s has %u numbers for %u", name, count, of);
+    *out = count > 0 ? list[i] : 0;
+    return DHOW_OK;
+}
+
+static dhow_status scanned_axis(dhowi_lowering *b, int32_t x, uint32_t i, uint32_t scanned,
+                                int32_t *out) {
+    int64_t axis;
+    DHOWI_TRY(number_at(b, "scan_input_axes", i, scanned, &axis));
+    return dhowi_axis(dhowi_desc_at(b, x), axis, out);
+}
+
+/* States that are carried come first, then what is taken apart. */
+static dhow_status begin_scan(dhowi_lowering *b, uint32_t scanned, dhowi_frame **out) {
+    const dhowi_subgraph *body = b->node->branch[0];
+    const uint32_t states = b->in_count - scanned;
+    int64_t trips = 0;
+    if (body == NULL || body->input_count != b->in_count || body->output_count < states ||
+        body->output_count < b->out_count)
+        DHOWI_REFUSE("its body has %u inputs and %u outputs for %u states and %u inputs",
+                     body != NULL ? body->input_count : 0, body != NULL ? body->output_count : 0,
+                     states, scanned);
+    for (uint32_t i = 0; i < b->in_count; i++) {
+        int32_t axis;
+        if (b->in[i] < 0) DHOWI_REFUSE("its input %u is missing", i);
+        if (i < states) continue;
+        DHOWI_TRY(scanned_axis(b, b->in[i], i - states, scanned, &axis));
+        const int64_t extent = dhowi_desc_at(b, b->in[i])->shape[axis];
+        if (i > states && extent != trips)
+            DHOWI_REFUSE("its input %u has %" PRId64 " parts, another has %" PRId64, i, extent,
+                         trips);
+        trips = extent;
+    }
+    DHOWI_TRY(dhowi_open_frame(b, out));
+    (*out)->trips = trips;
+    (*out)->in_count = b->in_count;
+    memcpy((*out)->in, b->in, b->in_count * sizeof *b->in);
+    return DHOW_OK;
+}
+
+static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body,
+                              uint32_t scanned) {
+    const uint32_t states = f->in_count - scanned;
+    DHOWI_TRY(enter(b, body));
+    for (uint32_t i = 0; i < f->in_count; i++) {
+        int32_t part = f->in[i], axis;
+        int64_t backwards;
+        if (i >= states) {
+            DHOWI_TRY(scanned_axis(b, f->in[i], i - states, scanned, &axis));
+            DHOWI_TRY(number_at(b, "scan_input_directions", i - states, scanned, &backwards));
+            const int64_t at = backwards != 0 ? f->trips - 1 - f->iteration : f->iteration;
+            DHOWI_TRY(dhowi_part_of(b, f->in[i], axis, at, &part));
+        }
+        b->refs[body->inputs[i]] = part;
+    }
+    f->inside = true;
+    return DHOW_OK;
+}
+
+static dhow_status leave_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body,
+                              uint32_t states) {
+    int32_t next[DHOWI_MAX_OUTPUTS_OF_NODE];
+    for (uint32_t i = 0; i < body->output_count; i++) {
+        int32_t ref;
+        DHOWI_TRY(output_of(b, body, i, &ref));
+        if (dhowi_kind_of(b, ref) != DHOW_DATUM_TENSOR) DHOWI_REFUSE("its body gives no tensors");
+        if (i < states)
+            next[i] = ref;
+        else if (!gather(f, ref))
+            return dhowi_fail_memory("plan");
+    }
+    memcpy(f->in, next, states * sizeof *next);
+    f->iteration++;
+    f->inside = false;
+    return DHOW_OK;
+}
+
+dhow_status dhowi_lower_scan(dhowi_lowering *b) {
+    const dhowi_node *node = b->node;
+    const dhowi_subgraph *body = node->branch[0];
+    dhowi_frame *f = dhowi_find_frame(b, node);
+    int64_t scanned;
+    DHOWI_TRY(dhowi_attr_needed(b, "num_scan_inputs", &scanned));
+    if (scanned < 1 || scanned > node->in_count)
+        DHOWI_REFUSE("num_scan_inputs is %" PRId64 " of %u inputs", scanned, node->in_count);
+    if (f == NULL) DHOWI_TRY(begin_scan(b, (uint32_t)scanned, &f));
+    const uint32_t states = f->in_count - (uint32_t)scanned, each = body->output_count - states;
+    while (f->iteration < f->trips) {
+        if (!f->inside) DHOWI_TRY(enter_scan(b, f, body, (uint32_t)scanned));
+        DHOWI_TRY(dhowi_lower_branch(b, body));
+        b->node = node;
+        DHOWI_TRY(leave_scan(b, f, body, states));
+    }
+    int32_t out[DHOWI_MAX_OUTPUTS_OF_NODE];
+    b->out_count = f->out_count;
+    for (uint32_t i = 0; i < b->out_count; i++) {
+        int64_t axis, backwards;
+        out[i] = i < states ? f->in[i] : -1;
+        if (i < states || node->out[i] < 0) continue;
+        DHOWI_TRY(number_at(b, "scan_output_axes", i - states, each, &axis));
+        DHOWI_TRY(number_at(b, "scan_output_directions", i - states, each, &backwards));
+        DHOWI_TRY(stack(b, f, i - states, each, axis, backwards != 0, &out[i]));
     }
     memcpy(b->out, out, b->out_count * sizeof *out);
     dhowi_close_frame(b);
@@ -178,7 +291,7 @@ static dhow_status begin_map(dhowi_lowering *b, dhowi_frame **out) {
         if (dhowi_kind_of(b, b->in[i]) == DHOW_DATUM_SEQUENCE && b->items[b->in[i]].count != count)
             DHOWI_REFUSE("its sequences differ in length");
     }
-    DHOWI_TRY(open_frame(b, out));
+    DHOWI_TRY(dhowi_open_frame(b, out));
     (*out)->trips = count;
     (*out)->in_count = b->in_count;
     memcpy((*out)->in, b->in, b->in_count * sizeof *b->in);
@@ -209,7 +322,7 @@ static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_subg
 dhow_status dhowi_lower_sequence_map(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
     const dhowi_subgraph *body = node->branch[0];
-    dhowi_frame *f = find_frame(b, node);
+    dhowi_frame *f = dhowi_find_frame(b, node);
     if (f == NULL) DHOWI_TRY(begin_map(b, &f));
     while (f->iteration < f->trips) {
         if (!f->inside) DHOWI_TRY(enter_map(b, f, body));

@@ -131,6 +131,7 @@ dhow_status dhowi_lower_concat(dhowi_lowering *b) {
     if (b->node->opset >= 4) DHOWI_TRY(dhowi_attr_needed(b, "axis", &along));
     if (b->node->opset < 4) along = dhowi_attr_int(b, "axis", 1);
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), along, &axis));
+    if (dhowi_kind_of(b, b->in[0]) == DHOW_DATUM_TEXTS) return dhowi_concat_texts(b, axis);
     if (b->in_count == 1) {
         b->out[0] = b->in[0];
         return DHOW_OK;

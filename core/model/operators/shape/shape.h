@@ -13,7 +13,7 @@
 dhowi_lower_fn dhowi_lower_constant, dhowi_lower_constant_of_shape, dhowi_lower_range,
     dhowi_lower_eye_like, dhowi_lower_trilu, dhowi_lower_one_hot;
 /* control.c */
-dhowi_lower_fn dhowi_lower_loop, dhowi_lower_sequence_map, dhowi_lower_if;
+dhowi_lower_fn dhowi_lower_loop, dhowi_lower_scan, dhowi_lower_sequence_map, dhowi_lower_if;
 /* data_dependent.c */
 dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
 /* index.c */
@@ -42,6 +42,12 @@ dhowi_lower_fn dhowi_lower_shape, dhowi_lower_size, dhowi_lower_reshape, dhowi_l
     dhowi_lower_depth_to_space, dhowi_lower_space_to_depth;
 /* string.c */
 dhowi_lower_fn dhowi_lower_string_normalizer, dhowi_lower_string_concat, dhowi_lower_string_split;
+/* Texts of a shape, at places of their own; those of a tensor in the file. */
+dhow_status dhowi_texts_of(dhowi_lowering *b, const dhowi_tensor_desc *shape,
+                           const dhowi_slice *const *from, int32_t *out);
+dhow_status dhowi_texts_of_tensor(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out);
+/* The node's inputs, which are texts, joined along an axis. */
+dhow_status dhowi_concat_texts(dhowi_lowering *b, int32_t axis);
 /* unique.c */
 dhowi_lower_fn dhowi_lower_unique;
 /* x with the updates along `axis` at places index[...] of i64, which broadcasts to them. Known

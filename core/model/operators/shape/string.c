@@ -177,6 +177,80 @@ static dhow_status join(dhowi_lowering *b, const char *p, size_t p_length, const
     return DHOW_OK;
 }
 
+/* ---- texts of files ---- */
+
+dhow_status dhowi_texts_of(dhowi_lowering *b, const dhowi_tensor_desc *shape,
+                           const dhowi_slice *const *from, int32_t *out) {
+    const int64_t count = dhowi_count_of(shape);
+    char **texts;
+    DHOWI_TRY(text_room(b, count, &texts));
+    dhow_status status = DHOW_OK;
+    for (int64_t i = 0; i < count && status == DHOW_OK; i++)
+        status = join(b, from[i]->data, from[i]->length, "", 0, &texts[i]);
+    if (status == DHOW_OK)
+        status = give_texts(b, shape->rank, shape->shape, (const char *const *)texts, out);
+    free_texts(texts, count);
+    return status;
+}
+
+dhow_status dhowi_texts_of_tensor(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out) {
+    dhowi_tensor_desc shape = {.rank = t->rank};
+    int64_t count = 1;
+    if (t->rank > DHOW_MAX_RANK) DHOWI_REFUSE("texts of %d dimensions", t->rank);
+    for (int32_t i = 0; i < t->rank; i++) {
+        shape.shape[i] = t->shape[i];
+        if (t->shape[i] < 0 || !dhowi_mul_i64(count, t->shape[i], &count))
+            DHOWI_REFUSE("extent %" PRId64 " of texts", t->shape[i]);
+    }
+    if ((uint64_t)count > t->message.length)
+        DHOWI_REFUSE("%" PRId64 " texts, which it has not", count);
+    dhowi_slice *slices = dhowi_alloc_array((size_t)count + 1, sizeof *slices);
+    const dhowi_slice **texts = dhowi_alloc_array((size_t)count + 1, sizeof *texts);
+    dhow_status status = slices != NULL && texts != NULL ? DHOW_OK : dhowi_fail_memory("plan");
+    if (status == DHOW_OK) status = dhowi_onnx_tensor_texts(t, count, slices);
+    for (int64_t i = 0; i < count && status == DHOW_OK; i++) texts[i] = &slices[i];
+    if (status == DHOW_OK) status = dhowi_texts_of(b, &shape, texts, out);
+    dhowi_free(texts);
+    dhowi_free(slices);
+    return status;
+}
+
+/* ---- Concat of texts ---- */
+
+static dhow_status add_extents(const dhowi_lowering *b, int32_t axis, dhowi_tensor_desc *shape) {
+    shape->shape[axis] = 0;
+    for (uint32_t i = 0; i < b->in_count; i++) {
+        const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[i]);
+        if (dhowi_kind_of(b, b->in[i]) != DHOW_DATUM_TEXTS || x->rank != shape->rank)
+            DHOWI_REFUSE("input %u is no texts of %d dimensions, as the first is", i, shape->rank);
+        for (int32_t k = 0; k < x->rank; k++)
+            if (k != axis && x->shape[k] != shape->shape[k])
+                DHOWI_REFUSE("input %u has other extents", i);
+        shape->shape[axis] += x->shape[axis];
+    }
+    return DHOW_OK;
+}
+
+dhow_status dhowi_concat_texts(dhowi_lowering *b, int32_t axis) {
+    dhowi_tensor_desc shape = *dhowi_desc_at(b, b->in[0]);
+    char **texts;
+    int64_t at = 0;
+    DHOWI_TRY(add_extents(b, axis, &shape));
+    const int64_t count = dhowi_count_of(&shape), outer = dhowi_extent(&shape, 0, axis);
+    DHOWI_TRY(text_room(b, count, &texts));
+    for (int64_t o = 0; o < outer; o++) {
+        for (uint32_t i = 0; i < b->in_count; i++) {
+            const dhow_datum *x = b->items[b->in[i]].texts;
+            const int64_t each = x->count / outer;
+            for (int64_t k = 0; k < each; k++) texts[at++] = x->texts[o * each + k];
+        }
+    }
+    const dhow_status status =
+        give_texts(b, shape.rank, shape.shape, (const char *const *)texts, &b->out[0]);
+    dhowi_free(texts); /* they are the inputs' */
+    return status;
+}
+
 /* ---- StringConcat ---- */
 
 dhow_status dhowi_lower_string_concat(dhowi_lowering *b) {
