@@ -110,6 +110,7 @@ static const struct {
     {"ReduceProd", "axes keepdims noop_with_empty_axes"},
     {"ReduceSum", "axes keepdims noop_with_empty_axes"},
     {"ReduceSumSquare", "axes keepdims noop_with_empty_axes"},
+    {"RegexFullMatch", "pattern"},
     {"Reshape", "allowzero"},
     {"Resize", "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
     {"ReverseSequence", "batch_axis time_axis"},
@@ -138,6 +139,7 @@ static const struct {
     {"Sub", "axis broadcast"},
     {"Swish", "alpha"},
     {"TensorScatter", "axis mode"},
+    {"TfIdfVectorizer", "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes pool_int64s pool_strings weights"},
     {"ThresholdedRelu", "alpha"},
     {"TopK", "axis k largest sorted"},
     {"Transpose", "perm"},
@@ -185,6 +187,7 @@ static const struct {
     {DHOWI_MICROSOFT "::RotaryEmbedding", "interleaved is_packed_batching num_heads rotary_embedding_dim scale"},
     {DHOWI_MICROSOFT "::SkipLayerNormalization", "epsilon"},
     {DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", "epsilon"},
+    {DHOWI_MICROSOFT "::Tokenizer", "mark mincharnum pad_value separators tokenexp"},
     {DHOWI_MICROSOFT "::TransposeMatMul", "alpha transA transB"},
     {DHOWI_MICROSOFT "::Trilu", "upper"},
 };

@@ -272,9 +272,12 @@ static const dhowi_operator k_operators[] = {
     WIDE("SequenceLength", 11, sequence_length, 0, 1, 1, LISTS, "the number of values of a sequence"),
     WIDE("SequenceMap", 17, sequence_map, 0, 1, MANY, LISTS | TEXTS, "a graph run for each value of a sequence"),
     WIDE("SplitToSequence", 11, split_to_sequence, 0, 1, 2, 0, "the parts of a tensor as a sequence"),
+    WIDE("RegexFullMatch", 20, regex_full_match, 0, 1, 1, TEXTS, "whether a pattern is all of a text"),
     WIDE("StringConcat", 20, string_concat, 0, 2, 2, TEXTS, "texts joined in pairs, with broadcasting"),
     WIDE("StringNormalizer", 10, string_normalizer, 0, 1, 1, TEXTS, "texts in one case, without stop words"),
     WIDE("StringSplit", 20, string_split, 0, 1, 1, TEXTS, "the parts of texts between delimiters, and how many there are"),
+
+    WIDE("TfIdfVectorizer", 9, tf_idf, 0, 1, 1, TEXTS, "how often n-grams are there, perhaps weighed"),
 
     /* of other domains */
     ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY, "derivatives of one value by others"),
@@ -311,6 +314,7 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::RotaryEmbedding", 1, LATEST, ms_rotary, 0, 4, 4, "pairs of elements rotated by their position", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::SkipLayerNormalization", 1, LATEST, ms_skip_norm, 1, 3, 5, "LayerNormalization of a sum, and the sum", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", 1, LATEST, ms_skip_norm, 0, 3, 4, "RMSNormalization of a sum, and the sum", HALF(FOLLOWS)),
+    WIDE(DHOWI_MICROSOFT "::Tokenizer", 1, ms_tokenizer, 0, 1, 1, TEXTS, "the parts of texts that a pattern is, or that are between them"),
     ROW(DHOWI_MICROSOFT "::TransposeMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed", HALF(COMPUTES)),
     ROW(DHOWI_MICROSOFT "::Trilu", 1, LATEST, trilu, 0, 1, 2, "the upper or lower triangle of matrices", BACK(trilu), HALF(FOLLOWS)),
 

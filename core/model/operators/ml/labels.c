@@ -16,8 +16,22 @@ typedef struct list {
     const float *floats;
     const dhowi_slice *texts;
     const dhowi_onnx_tensor *tensor;
+    dhowi_slice *read; /* texts of a tensor: free_list() */
     uint32_t count;
 } list;
+
+static void free_list(list *l) { dhowi_free(l->read); }
+
+static dhow_status list_of_texts(const dhowi_onnx_tensor *t, uint32_t count, list *out) {
+    dhowi_slice *texts = dhowi_alloc_array((size_t)count + 1, sizeof *texts);
+    if (texts == NULL) return dhowi_fail_memory("plan");
+    const dhow_status status = dhowi_onnx_tensor_texts(t, count, texts);
+    if (status == DHOW_OK)
+        *out = (list){.texts = texts, .read = texts, .count = count};
+    else
+        dhowi_free(texts);
+    return status;
+}
 
 static dhow_status list_of(dhowi_lowering *b, const char *integers, const char *floats,
                            const char *texts, const char *tensor, list *out) {
@@ -31,8 +45,14 @@ static dhow_status list_of(dhowi_lowering *b, const char *integers, const char *
     } else if (a != NULL && a->tensor != NULL) {
         int64_t count = 1;
         for (int32_t i = 0; i < a->tensor->rank; i++)
-            if (!dhowi_mul_i64(count, a->tensor->shape[i], &count) || count > INT32_MAX)
+            if (a->tensor->shape[i] < 0 || !dhowi_mul_i64(count, a->tensor->shape[i], &count) ||
+                count > INT32_MAX)
                 DHOWI_REFUSE("%s is too large", tensor);
+        if (a->tensor->type == DHOWI_ONNX_STRING) {
+            if ((uint64_t)count > a->tensor->message.length)
+                DHOWI_REFUSE("%s has %" PRId64 " texts, which it has not", tensor, count);
+            return list_of_texts(a->tensor, (uint32_t)count, out);
+        }
         if (dhowi_onnx_held(a->tensor->type) == 0)
             return dhowi_fail(DHOW_UNSUPPORTED, "unsupported %s of type %s", tensor,
                               dhowi_onnx_type_name(a->tensor->type));
@@ -174,6 +194,12 @@ typedef struct pairing {
     int64_t *numbers; /* made for one of them, or NULL */
 } pairing;
 
+static void free_pairing(pairing *p) {
+    free_list(&p->keys);
+    free_list(&p->values);
+    dhowi_free(p->numbers);
+}
+
 /* Version 1 numbers texts, in either direction. */
 static dhow_status number_classes(bool from_texts, const list *classes, pairing *out) {
     out->numbers = dhowi_alloc_array((size_t)classes->count + 1, sizeof *out->numbers);
@@ -214,7 +240,7 @@ static dhow_status find_places(dhowi_lowering *b) {
     pairing p;
     dhow_status status = read_pairing(b, &p);
     if (status == DHOW_OK) status = find(b, b->in[0], &p.keys, &b->out[0]);
-    dhowi_free(p.numbers);
+    free_pairing(&p);
     return status;
 }
 
@@ -230,7 +256,7 @@ static dhow_status give_pairing(dhowi_lowering *b) {
     pairing p;
     dhow_status status = read_pairing(b, &p);
     if (status == DHOW_OK) status = give_values(b, &p.values, &b->out[0]);
-    dhowi_free(p.numbers);
+    free_pairing(&p);
     return status;
 }
 

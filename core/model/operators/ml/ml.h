@@ -21,6 +21,8 @@ enum { DHOWI_ML_KEYS, DHOWI_ML_CATEGORIES }; /* label_encoder, by its attributes
 dhowi_lower_fn dhowi_lower_ml_linear_regressor, dhowi_lower_ml_linear_classifier;
 /* support.c */
 dhowi_lower_fn dhowi_lower_ml_svm_regressor, dhowi_lower_ml_svm_classifier;
+/* texts.c */
+dhowi_lower_fn dhowi_lower_regex_full_match, dhowi_lower_tf_idf, dhowi_lower_ms_tokenizer;
 /* trees.c */
 dhowi_lower_fn dhowi_lower_ml_tree_regressor, dhowi_lower_ml_tree_classifier,
     dhowi_lower_ml_tree_ensemble;
