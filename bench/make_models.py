@@ -5,7 +5,7 @@ An MLP 784-512-256-10 for batches of 1, 32 and 1024, an encoder of six layers (3
 for batches of 1 and 8, both with random weights, an MLP whose file has 5 MB, and a token of a decoder of six layers (384 wide, 6 heads)
 behind 64, 1024 and 2000 others, whose caches (GroupQueryAttention) are inputs and outputs. Weights have PyTorch's names and shapes; the graphs
 are what PyTorch's exporter makes of such modules. Attention by itself (MultiHeadAttention) is there for three shapes,
-and a byte of examples/generate for its default size and a larger one; a row times weights of 4 bits, eight times over. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
+a byte of examples/generate for its default size and a larger one, and forests of 300 trees of 31 leaves for 1, 100 and 10,000 rows; a row times weights of 4 bits, eight times over. Two networks of images, residual and separable, and the MLP and the encoder are there quantised as
 well, by ONNX Runtime's tools: <name>-qdq between DequantizeLinear nodes, <name>-qlinear with QLinear... nodes, <name>-dynamic.
 """
 import os
@@ -189,7 +189,8 @@ def cached_blocks(g, hidden, layers, width, heads, room):
 def save_microsoft(folder, nodes, inputs, outputs, constants=()):
     graph = helper.make_graph(nodes, "bench", [value(name, x.dtype, x.shape) for name, x in inputs], outputs, list(constants))
     os.makedirs(folder, exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8),
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1),
+                                                      helper.make_opsetid("ai.onnx.ml", 3)], ir_version=8),
               os.path.join(folder, "model.onnx"))
     for i, (_, x) in enumerate(inputs):
         numpy.save(os.path.join(folder, "in%d.npy" % i), x)
@@ -247,6 +248,34 @@ def products_of_4_bits(folder, count, width, accuracy):
     save_microsoft(folder, nodes, [x], [value("y%d" % (count - 1), numpy.float32, (1, width))], constants)
 
 
+def forest(folder, rows, trees=300, leaves=31, features=30):
+    """Trees grown as boosting by leaves grows them: any leaf may be split next, so some are much deeper than others. A regressor's sum."""
+    dice = numpy.random.default_rng(2)  # of their own: one forest for all numbers of rows
+    ids, columns, values, children, weights = [], [], [], [], []
+    for tree in range(trees):
+        ends, count = [0], 1
+        asks = {}
+        while len(ends) < leaves:
+            asks[ends.pop(dice.integers(len(ends)))] = count, count + 1
+            ends += [count, count + 1]
+            count += 2
+        for i in range(count):
+            ids.append((tree, i))
+            columns.append(int(dice.integers(features)) if i in asks else 0)
+            values.append(float(0.8 * dice.standard_normal()) if i in asks else 0.0)
+            children.append(asks.get(i, (0, 0)))
+            if i not in asks:
+                weights.append((tree, i, float(dice.standard_normal())))
+    modes = ["BRANCH_LEQ" if yes else "LEAF" for yes, _ in children]
+    node = helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, nodes_modes=modes, nodes_values=values, nodes_featureids=columns,
+        nodes_treeids=[t for t, _ in ids], nodes_nodeids=[i for _, i in ids], nodes_truenodeids=[y for y, _ in children],
+        nodes_falsenodeids=[n for _, n in children], target_treeids=[t for t, _, _ in weights], target_nodeids=[i for _, i, _ in weights],
+        target_ids=[0] * len(weights), target_weights=[w for _, _, w in weights])
+    x = ("x", dice.standard_normal((rows, features)).astype(numpy.float32))
+    save_microsoft(folder, [node], [x], [value("y", numpy.float32, (rows, 1))])
+
+
 def main():
     root = sys.argv[1]
     for batch in (1, 32, 1024):
@@ -271,6 +300,8 @@ def main():
     heads_alone(os.path.join(root, "causal-1x2048x8x128"), 1, 2048, 8, 128, 1)
     products_of_4_bits(os.path.join(root, "products-4-bits"), 8, 4096, 0)
     products_of_4_bits(os.path.join(root, "products-4-bits-bytes"), 8, 4096, 4)
+    for rows in (1, 100, 10000):
+        forest(os.path.join(root, "forest-%d" % rows), rows)
 
 
 main()

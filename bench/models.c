@@ -42,11 +42,13 @@ static void bench_networks(bench *b, servers *t, const char *parent) {
 }
 
 /* Rows that have ONNX Runtime alone as their peer: attention by itself, batch x sequence x heads x
- * features; a token behind others, whose caches are written in place by both. */
-static void bench_attention(bench *b, servers *t, const char *parent) {
+ * features; a token behind others, whose caches are written in place by both; forests, for rows. */
+static void bench_onnxruntime(bench *b, servers *t, const char *parent) {
     static const char *const names[] = {"attention-8x512x12x64", "attention-1x128x12x64",
                                         "causal-1x2048x8x128",   "decoder-64",
-                                        "decoder-1024",          "decoder-2000"};
+                                        "decoder-1024",          "decoder-2000",
+                                        "forest-1",              "forest-100",
+                                        "forest-10000"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -358,7 +360,7 @@ void bench_models(bench *b) {
         bench_whole(b, &t, networks, "mlp-5mb", 3);
         bench_whole(b, &t, models, "u2netp", 0); /* 5 MB that compute for long */
         bench_networks(b, &t, networks);
-        bench_attention(b, &t, networks);
+        bench_onnxruntime(b, &t, networks);
         bench_writers(b, &t, networks);
         bench_quantised(b, &t, networks);
         bench_4_bits(b, &t, networks, false);
