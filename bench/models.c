@@ -44,10 +44,14 @@ static void bench_networks(bench *b, servers *t, const char *parent) {
 /* Rows that have ONNX Runtime alone as their peer: attention by itself, batch x sequence x heads x
  * features; a token behind others, whose caches are written in place by both; forests, for rows. */
 static void bench_onnxruntime(bench *b, servers *t, const char *parent) {
-    static const char *const names[] = {"attention-8x512x12x64", "attention-1x128x12x64",
-                                        "causal-1x2048x8x128",   "decoder-64",
-                                        "decoder-1024",          "decoder-2000",
-                                        "forest-1",              "forest-100",
+    static const char *const names[] = {"attention-8x512x12x64",
+                                        "attention-1x128x12x64",
+                                        "causal-1x2048x8x128",
+                                        "decoder-64",
+                                        "decoder-1024",
+                                        "decoder-2000",
+                                        "forest-1",
+                                        "forest-100",
                                         "forest-10000"};
     char what[80];
     for (int threads = 1; threads <= 2; threads++) {
