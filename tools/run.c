@@ -18,7 +18,8 @@ static const char k_usage[] =
     "Runs an ONNX model.\n"
     "  --device SPEC           where to run it (\"cuda:1\", \"cuda,cpu\"; default: DHOW_DEVICE, "
     "else auto)\n"
-    "  --input NAME=FILE.npy   an input; NAME may be left out for the first ones in order\n"
+    "  --input NAME=FILE.npy   an input; NAME may be left out for the first ones in order; of texts a\n"
+    "                          file with one in each line\n"
     "  --output NAME=FILE.npy  writes an output\n"
     "  --random                random values for inputs that are not given\n"
     "  --shape NAME=1x3x48x320 shape of a random input; open extents are 1 otherwise, which is "
@@ -219,11 +220,11 @@ static int parse(int argc, char **argv, run_request *r) {
 
 /* ---- running ---- */
 
-static bool run_once(dhow_model *model, const run_tensors *in, run_tensors *out) {
+static bool run_once(dhow_model *model, const run_values *in, run_values *out) {
     uint32_t count = dhow_model_output_count(model);
     if (!run_room(out, count)) return false;
     out->count = count;
-    if (dhow_model_run(model, NULL, in->item, in->count, out->item, count) == DHOW_OK &&
+    if (dhow_model_run_data(model, NULL, in->item, in->count, out->item, count) == DHOW_OK &&
         dhow_device_sync(dhow_model_device(model)) == DHOW_OK)
         return true;
     (void)run_fail_last();
@@ -231,14 +232,14 @@ static bool run_once(dhow_model *model, const run_tensors *in, run_tensors *out)
     return false;
 }
 
-static bool bench(const run_request *r, dhow_model *model, const run_tensors *in, json_t *to) {
+static bool bench(const run_request *r, dhow_model *model, const run_values *in, json_t *to) {
     double best = 1e30, sum = 0;
-    run_tensors untimed;
+    run_values untimed;
     if (!run_once(model, in, &untimed)) return false;
     run_release(&untimed);
     run_progress("measuring", 0);
     for (int i = 0; i < r->bench; i++) {
-        run_tensors out;
+        run_values out;
         double begun = run_seconds();
         if (!run_once(model, in, &out)) return false;
         double took = run_seconds() - begun;
@@ -254,7 +255,7 @@ static bool bench(const run_request *r, dhow_model *model, const run_tensors *in
     return true;
 }
 
-static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *out) {
+static bool write_outputs(run_request *r, dhow_model *model, const run_values *out) {
     for (int k = 0; k < r->output_count; k++) {
         run_pair *p = &r->outputs[k];
         for (uint32_t i = 0; i < out->count && !p->used; i++) {
@@ -263,7 +264,7 @@ static bool write_outputs(run_request *r, dhow_model *model, const run_tensors *
                 strlen(info.name) != p->name_length ||
                 strncmp(info.name, p->name, p->name_length) != 0)
                 continue;
-            if (dhow_npy_save(out->item[i], p->word) != DHOW_OK) return run_fail_last();
+            if (!run_save(out->item[i], p->word)) return false;
             p->used = true;
         }
     }
@@ -280,22 +281,17 @@ static bool set_limits(const run_request *r, dhow_model *model) {
 }
 
 /* The same inputs on a second device. */
-static bool compare(const run_request *r, dhow_context *context, const run_tensors *in,
-                    const run_tensors *out, json_t *to) {
+static bool compare(const run_request *r, dhow_context *context, const run_values *in,
+                    const run_values *out, json_t *to) {
     dhow_device *device, *cpu;
     dhow_model *model = NULL;
-    run_tensors moved = {.count = 0}, other = {.count = 0};
+    run_values moved = {.count = 0}, other = {.count = 0};
     bool good = dhow_device_get(context, r->compare, &device) == DHOW_OK &&
                 dhow_device_get(context, "cpu", &cpu) == DHOW_OK &&
                 dhow_model_load(context, r->path, &model) == DHOW_OK && set_limits(r, model) &&
                 dhow_model_place(model, device, placement_of(r)) == DHOW_OK;
     if (!good) (void)run_fail_last();
-    if (good) good = run_room(&moved, in->count);
-    for (uint32_t i = 0; i < in->count && good; i++) {
-        good = dhow_tensor_to(in->item[i], device, &moved.item[i]) == DHOW_OK;
-        moved.count += good;
-        if (!good) (void)run_fail_last();
-    }
+    if (good) good = run_move(in, device, &moved);
     if (good) good = run_once(model, &moved, &other);
     if (!good) (void)run_fail_prefix("--compare", "");
     json_t *list = json_array();
@@ -315,7 +311,7 @@ static bool compare(const run_request *r, dhow_context *context, const run_tenso
     return good;
 }
 
-static bool describe_outputs(dhow_context *context, dhow_model *model, const run_tensors *out,
+static bool describe_outputs(dhow_context *context, dhow_model *model, const run_values *out,
                              json_t *to) {
     json_t *list = json_array();
     dhow_device *cpu;
@@ -324,7 +320,7 @@ static bool describe_outputs(dhow_context *context, dhow_model *model, const run
         dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         json_t *entry = json_object();
         good = dhow_model_output_at(model, i, &info) == DHOW_OK &&
-               run_values(cpu, out->item[i], entry);
+               run_describe(cpu, out->item[i], entry);
         (void)json_object_set_new(entry, "name", json_string(info.name));
         (void)json_array_append_new(list, entry);
     }
@@ -334,7 +330,7 @@ static bool describe_outputs(dhow_context *context, dhow_model *model, const run
 
 static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dhow_device *device,
                    json_t *all) {
-    run_tensors in = {.count = 0}, out = {.count = 0};
+    run_values in = {.count = 0}, out = {.count = 0};
     double begun = run_seconds();
     bool good = run_check_names(r, model) && run_make_inputs(r, model, device, &in);
     if (good)
@@ -350,7 +346,7 @@ static bool run_on(run_request *r, dhow_context *context, dhow_model *model, dho
         good = dhow_model_set_profiling(model, 1) == DHOW_OK;
         enum { MEASURED = 3 };
         for (int i = 0; i < MEASURED && good; i++) {
-            run_tensors again;
+            run_values again;
             good = run_once(model, &in, &again);
             if (good) run_release(&again);
         }

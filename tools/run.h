@@ -29,11 +29,11 @@ typedef struct run_request {
     dhow_precision precision; /* of the run, not of what it is compared with */
 } run_request;
 
-/* All zero: none. */
-typedef struct run_tensors {
-    dhow_tensor **item;
+/* Tensors and texts; all zero: none. */
+typedef struct run_values {
+    dhow_datum **item;
     uint32_t count;
-} run_tensors;
+} run_values;
 
 /* Puts a message for stderr together with the library's own and returns false. */
 bool run_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -43,26 +43,38 @@ bool run_fail_prefix(const char *what, const char *name);
 /* The library's message, without the name of the function that was called. */
 bool run_fail_last(void);
 
-/* Whether what is named on the command line is there, and the model is one of tensors. */
+/* Whether what is named on the command line is there, and the model takes and gives no sequences.
+ */
 bool run_check_names(const run_request *request, dhow_model *model);
 /* Whether "1x3x48x320" is a shape. */
 bool run_parse_shape(const char *text, int32_t *rank, int64_t *shape);
-/* A tensor for every input: from files, or random values. */
+/* A value for every input: from files, or random tensors. */
 bool run_make_inputs(const run_request *request, dhow_model *model, dhow_device *device,
-                     run_tensors *out);
+                     run_values *out);
 /* Sets the shapes of a list to those that the inputs have. */
-bool run_show_inputs(const run_tensors *in, json_t *list);
-/* Room for `count` tensors, of which there are none yet; run_release() gives it back. */
-bool run_room(run_tensors *tensors, uint32_t count);
-void run_release(run_tensors *tensors);
+bool run_show_inputs(const run_values *in, json_t *list);
+/* Room for `count` values, of which there are none yet; run_release() gives it back. */
+bool run_room(run_values *values, uint32_t count);
+void run_release(run_values *values);
+/* Takes the tensor over. */
+bool run_of_tensor(dhow_tensor *tensor, dhow_datum **out);
+/* The tensors on another device, texts as they are. */
+bool run_move(const run_values *from, dhow_device *device, run_values *out);
+bool run_save(const dhow_datum *datum, const char *path);
+
+/* Texts, a line each: all of an input, the first ones of a result, how many differ, a file. */
+bool run_load_texts(const dhow_model_value_info *info, const char *path, dhow_datum **out);
+bool run_show_texts(const dhow_datum *datum, const dhow_datum_info *info, json_t *to);
+bool run_compare_texts(const dhow_datum *a, const dhow_datum *b, json_t *to);
+bool run_save_texts(const dhow_datum *datum, const dhow_datum_info *info, const char *path);
 
 /* Everything that is printed goes through one JSON object; as words where JSON is not asked for. */
 bool run_list(dhow_model *model, json_t *to);
 /* Of `runs` runs that were measured step by step. */
 bool run_summary(dhow_model *model, int runs, json_t *to);
-/* Values of a tensor: smallest, largest, mean. */
-bool run_values(dhow_device *cpu, dhow_tensor *tensor, json_t *to);
-bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to);
+/* Of a tensor the smallest, largest and mean value. */
+bool run_describe(dhow_device *cpu, const dhow_datum *datum, json_t *to);
+bool run_difference(dhow_device *cpu, const dhow_datum *one, const dhow_datum *other, json_t *to);
 void run_print(const run_request *request, const json_t *all);
 
 /* A bar on stderr, for what takes longer than a second on a terminal. */

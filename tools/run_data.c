@@ -9,15 +9,64 @@
 
 #include "run.h"
 
-bool run_room(run_tensors *t, uint32_t count) {
-    *t = (run_tensors){.item = calloc(count > 0 ? count : 1, sizeof(dhow_tensor *))};
-    return t->item != NULL || run_fail("no memory for %u tensors", count);
+bool run_room(run_values *t, uint32_t count) {
+    *t = (run_values){.item = calloc(count > 0 ? count : 1, sizeof(dhow_datum *))};
+    return t->item != NULL || run_fail("no memory for %u values", count);
 }
 
-void run_release(run_tensors *t) {
-    for (uint32_t i = 0; i < t->count; i++) dhow_tensor_release(t->item[i]);
+void run_release(run_values *t) {
+    for (uint32_t i = 0; i < t->count; i++) dhow_datum_release(t->item[i]);
     free((void *)t->item);
-    *t = (run_tensors){0};
+    *t = (run_values){0};
+}
+
+bool run_of_tensor(dhow_tensor *tensor, dhow_datum **out) {
+    const bool good = dhow_datum_of_tensor(tensor, out) == DHOW_OK || run_fail_last();
+    dhow_tensor_release(tensor);
+    return good;
+}
+
+static bool is_texts(const dhow_datum *datum, dhow_datum_info *info) {
+    return dhow_datum_get_info(datum, info) == DHOW_OK && info->kind == DHOW_DATUM_TEXTS;
+}
+
+static bool copy_texts(const dhow_datum *from, const dhow_datum_info *info, dhow_datum **out) {
+    const char **texts = malloc((size_t)(info->count + 1) * sizeof *texts);
+    bool good = texts != NULL || run_fail("no memory for texts");
+    for (int64_t i = 0; i < info->count && good; i++)
+        good = dhow_datum_text(from, i, &texts[i]) == DHOW_OK || run_fail_last();
+    if (good)
+        good =
+            dhow_datum_of_texts(info->rank, info->shape, texts, out) == DHOW_OK || run_fail_last();
+    free((void *)texts);
+    return good;
+}
+
+bool run_move(const run_values *from, dhow_device *device, run_values *out) {
+    if (!run_room(out, from->count)) return false;
+    for (uint32_t i = 0; i < from->count; i++) {
+        dhow_datum_info info = DHOW_INIT(dhow_datum_info);
+        dhow_tensor *own, *moved;
+        if (is_texts(from->item[i], &info)) {
+            if (!copy_texts(from->item[i], &info, &out->item[i])) return false;
+        } else {
+            if (dhow_datum_tensor(from->item[i], &own) != DHOW_OK ||
+                dhow_tensor_to(own, device, &moved) != DHOW_OK)
+                return run_fail_last();
+            if (!run_of_tensor(moved, &out->item[i])) return false;
+        }
+        out->count = i + 1;
+    }
+    return true;
+}
+
+bool run_save(const dhow_datum *datum, const char *path) {
+    dhow_datum_info info = DHOW_INIT(dhow_datum_info);
+    dhow_tensor *tensor;
+    if (is_texts(datum, &info)) return run_save_texts(datum, &info, path);
+    return (dhow_datum_tensor(datum, &tensor) == DHOW_OK &&
+            dhow_npy_save(tensor, path) == DHOW_OK) ||
+           run_fail_last();
 }
 
 /* ---- inputs ---- */
@@ -64,16 +113,16 @@ static bool check_pairs(const run_pair *pairs, int count, const char *option, co
     return true;
 }
 
-/* dhow-run gives and takes tensors. */
+/* dhow-run gives and takes tensors and texts. */
 static bool check_kinds(const dhow_model *model, describe_fn *of, uint32_t count,
                         const char *what) {
     static const char *const kinds[] = {"a tensor", "an array of texts", "a sequence", "nothing"};
     for (uint32_t i = 0; i < count; i++) {
         dhow_model_value_info info = DHOW_INIT(dhow_model_value_info);
         if (of(model, i, &info) != DHOW_OK) return run_fail_last();
-        if (info.kind != DHOW_DATUM_TENSOR)
-            return run_fail("%s '%s' is %s; dhow-run handles tensors only", what, info.name,
-                            kinds[info.kind]);
+        if (info.kind != DHOW_DATUM_TENSOR && info.kind != DHOW_DATUM_TEXTS)
+            return run_fail("%s '%s' is %s; dhow-run handles tensors and texts only", what,
+                            info.name, kinds[info.kind]);
     }
     return true;
 }
@@ -164,28 +213,36 @@ static bool random_tensor(dhow_device *device, const dhow_model_value_info *info
 }
 
 static bool load_input(const dhow_model_value_info *info, dhow_device *device, run_pair *file,
-                       const run_pair *shape, dhow_tensor **out) {
+                       const run_pair *shape, dhow_datum **out) {
+    dhow_tensor *tensor;
     if (shape != NULL)
         return run_fail("input '%s' comes from %s, which has a shape: --shape is for random inputs",
                         info->name, file->word);
     file->used = true;
-    if (dhow_npy_load(device, file->word, out) != DHOW_OK)
+    if (info->kind == DHOW_DATUM_TEXTS) return run_load_texts(info, file->word, out);
+    if (dhow_npy_load(device, file->word, &tensor) != DHOW_OK)
         return run_fail_last() || run_fail_prefix("input ", info->name);
     dhow_tensor_info got = DHOW_INIT(dhow_tensor_info);
-    if (dhow_tensor_get_info(*out, &got) != DHOW_OK) return run_fail_last();
-    if (info->dtype == 0 || got.dtype == info->dtype) return true;
-    dhow_tensor_release(*out);
+    if (dhow_tensor_get_info(tensor, &got) != DHOW_OK) return run_fail_last();
+    if (info->dtype == 0 || got.dtype == info->dtype) return run_of_tensor(tensor, out);
+    dhow_tensor_release(tensor);
     return run_fail("input '%s': %s has %s, the model wants %s; NumPy's astype() converts",
                     info->name, file->word, dhow_dtype_name(got.dtype),
                     dhow_dtype_name(info->dtype));
 }
 
 static bool make_input(const run_request *r, dhow_device *device, uint32_t index,
-                       dhow_model_value_info *info, dhow_tensor **out) {
+                       dhow_model_value_info *info, dhow_datum **out) {
+    dhow_tensor *tensor;
     run_request *request = (run_request *)(uintptr_t)r; /* notes what was used */
     run_pair *file = find_pair(request->inputs, r->input_count, info->name, true);
     run_pair *shape = find_pair(request->shapes, r->shape_count, info->name, false);
     if (file != NULL) return load_input(info, device, file, shape, out);
+    if (info->kind == DHOW_DATUM_TEXTS)
+        return run_fail(
+            "input '%s' is an array of texts: give --input %s=FILE, with one in each "
+            "line",
+            info->name, info->name);
     if (!r->random)
         return run_fail("input '%s' is missing: give --input %s=FILE.npy, or --random", info->name,
                         info->name);
@@ -198,11 +255,11 @@ static bool make_input(const run_request *r, dhow_device *device, uint32_t index
         return run_fail("the model does not tell the shape of input '%s': give --shape %s=...",
                         info->name, info->name);
     close_shape(info);
-    return random_tensor(device, info, index + 1, out);
+    return random_tensor(device, info, index + 1, &tensor) && run_of_tensor(tensor, out);
 }
 
 bool run_make_inputs(const run_request *r, dhow_model *model, dhow_device *device,
-                     run_tensors *out) {
+                     run_values *out) {
     uint32_t count = dhow_model_input_count(model);
     if (!run_room(out, count)) return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -239,10 +296,18 @@ static void describe(const dhow_tensor_info *info, json_t *to) {
     (void)json_object_set_new(to, "shape", shape);
 }
 
-bool run_show_inputs(const run_tensors *in, json_t *list) {
+bool run_show_inputs(const run_values *in, json_t *list) {
     for (uint32_t i = 0; i < in->count; i++) {
         dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
-        if (dhow_tensor_get_info(in->item[i], &info) != DHOW_OK) return run_fail_last();
+        dhow_datum_info texts = DHOW_INIT(dhow_datum_info);
+        dhow_tensor *tensor;
+        if (is_texts(in->item[i], &texts)) {
+            if (!run_show_texts(in->item[i], &texts, json_array_get(list, i))) return false;
+            continue;
+        }
+        if (dhow_datum_tensor(in->item[i], &tensor) != DHOW_OK ||
+            dhow_tensor_get_info(tensor, &info) != DHOW_OK)
+            return run_fail_last();
         describe(&info, json_array_get(list, i));
     }
     return true;
@@ -257,10 +322,13 @@ static json_t *number(double value) { /* JSON has no infinities */
 static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || a <= b ? a : b; }
 
-bool run_values(dhow_device *cpu, dhow_tensor *t, json_t *to) {
-    dhow_tensor *wide;
+bool run_describe(dhow_device *cpu, const dhow_datum *datum, json_t *to) {
+    dhow_datum_info texts = DHOW_INIT(dhow_datum_info);
+    dhow_tensor *wide, *t;
     dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
     double *v, low = INFINITY, high = -INFINITY, sum = 0;
+    if (is_texts(datum, &texts)) return run_show_texts(datum, &texts, to);
+    if (dhow_datum_tensor(datum, &t) != DHOW_OK) return run_fail_last();
     if (!wide_values(cpu, t, &wide, &v, &info)) return false;
     for (int64_t i = 0; i < info.count; i++) {
         low = smaller(low, v[i]);
@@ -282,11 +350,16 @@ static bool same_shape(const dhow_tensor_info *a, const dhow_tensor_info *b) {
            memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]) == 0;
 }
 
-bool run_difference(dhow_device *cpu, dhow_tensor *a, dhow_tensor *b, json_t *to) {
-    dhow_tensor *wa = NULL, *wb = NULL;
+bool run_difference(dhow_device *cpu, const dhow_datum *one, const dhow_datum *other, json_t *to) {
+    dhow_datum_info texts = DHOW_INIT(dhow_datum_info);
+    dhow_tensor *a, *b, *wa = NULL, *wb = NULL;
     dhow_tensor_info ia = DHOW_INIT(dhow_tensor_info), ib = DHOW_INIT(dhow_tensor_info);
     double *p, *q, absolute = 0, relative = 0;
-    bool good = wide_values(cpu, a, &wa, &p, &ia) && wide_values(cpu, b, &wb, &q, &ib);
+    if (is_texts(one, &texts)) return run_compare_texts(one, other, to);
+    bool good =
+        (dhow_datum_tensor(one, &a) == DHOW_OK && dhow_datum_tensor(other, &b) == DHOW_OK) ||
+        run_fail_last();
+    good = good && wide_values(cpu, a, &wa, &p, &ia) && wide_values(cpu, b, &wb, &q, &ib);
     if (good && !same_shape(&ia, &ib)) good = run_fail("the results have different shapes");
     for (int64_t i = 0; good && i < ia.count; i++) {
         double d = fabs(p[i] - q[i]), size = fmax(fabs(p[i]), fabs(q[i]));

@@ -160,6 +160,17 @@ static void print_number(const char *label, const json_t *value) {
     }
 }
 
+/* The first ones: texts[100] "no" "yes" ... */
+static void print_texts(const json_t *entry) {
+    const json_t *texts = json_object_get(entry, "texts"), *shape = json_object_get(entry, "shape");
+    json_int_t count = 1;
+    for (size_t i = 0; i < json_array_size(shape); i++)
+        count *= json_integer_value(json_array_get(shape, i));
+    for (size_t i = 0; i < json_array_size(texts); i++)
+        printf("  \"%.60s\"", json_string_value(json_array_get(texts, i)));
+    if ((json_int_t)json_array_size(texts) < count && texts != NULL) printf("  ...");
+}
+
 static void print_entries(const char *title, const json_t *list) {
     printf("%s\n", title);
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -169,6 +180,7 @@ static void print_entries(const char *title, const json_t *list) {
         print_number("min", json_object_get(entry, "min"));
         print_number("max", json_object_get(entry, "max"));
         print_number("mean", json_object_get(entry, "mean"));
+        print_texts(entry);
         printf("\n");
     }
 }
@@ -229,6 +241,9 @@ static void print_compare(const json_t *compare) {
         printf("  %-24s", json_string_value(json_object_get(o, "name")));
         print_number("largest difference", json_object_get(o, "largest_absolute"));
         print_number("relative", json_object_get(o, "largest_relative"));
+        if (json_object_get(o, "different_texts") != NULL)
+            printf("  %" JSON_INTEGER_FORMAT " texts differ",
+                   json_integer_value(json_object_get(o, "different_texts")));
         printf("\n");
     }
 }

@@ -37,10 +37,13 @@ static void set_up(void) {
 static void tear_down(void) { dhow_context_release(g_context); }
 TestSuite(difference, .init = set_up, .fini = tear_down, .timeout = 60);
 
-static dhow_tensor *tensor_of(int64_t rows, int64_t columns, const float *values) {
+static dhow_datum *tensor_of(int64_t rows, int64_t columns, const float *values) {
     dhow_tensor *t;
+    dhow_datum *out;
     OK(dhow_tensor_from_data(g_cpu, DHOW_F32, DHOW_SHAPE(rows, columns), values, &t));
-    return t;
+    OK(dhow_datum_of_tensor(t, &out));
+    dhow_tensor_release(t);
+    return out;
 }
 
 /* What the object says of `key`, as words. */
@@ -59,14 +62,14 @@ static const char *said(const json_t *object, const char *key) {
 
 static void expect_difference(const float a[3], const float b[3], const char *absolute,
                               const char *relative) {
-    dhow_tensor *x = tensor_of(1, 3, a), *y = tensor_of(1, 3, b);
+    dhow_datum *x = tensor_of(1, 3, a), *y = tensor_of(1, 3, b);
     json_t *to = json_object();
     cr_assert(run_difference(g_cpu, x, y, to), "%s", g_said);
     cr_assert_str_eq(said(to, "largest_absolute"), absolute);
     cr_assert_str_eq(said(to, "largest_relative"), relative);
     json_decref(to);
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
+    dhow_datum_release(x);
+    dhow_datum_release(y);
 }
 
 Test(difference, nan_is_the_largest_and_is_not_forgotten) {
@@ -79,26 +82,43 @@ Test(difference, nan_is_the_largest_and_is_not_forgotten) {
 
 Test(difference, results_of_other_shapes_are_refused_whatever_their_count) {
     const float values[6] = {0};
-    dhow_tensor *x = tensor_of(2, 3, values), *y = tensor_of(3, 2, values);
+    dhow_datum *x = tensor_of(2, 3, values), *y = tensor_of(3, 2, values);
     json_t *to = json_object();
     cr_assert_not(run_difference(g_cpu, x, y, to));
     cr_assert_str_eq(g_said, "the results have different shapes");
     json_decref(to);
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
+    dhow_datum_release(x);
+    dhow_datum_release(y);
 }
 
 Test(difference, values_tell_nan_and_the_sign_of_infinities) {
-    dhow_tensor *x = tensor_of(1, 3, (float[]){1, -INFINITY, 3}),
-                *y = tensor_of(1, 3, (float[]){1, NAN, 3});
+    dhow_datum *x = tensor_of(1, 3, (float[]){1, -INFINITY, 3}),
+               *y = tensor_of(1, 3, (float[]){1, NAN, 3});
     json_t *to = json_object();
-    cr_assert(run_values(g_cpu, x, to), "%s", g_said);
+    cr_assert(run_describe(g_cpu, x, to), "%s", g_said);
     cr_assert_str_eq(said(to, "min"), "-inf");
     cr_assert_str_eq(said(to, "max"), "3");
-    cr_assert(run_values(g_cpu, y, to), "%s", g_said);
+    cr_assert(run_describe(g_cpu, y, to), "%s", g_said);
     cr_assert_str_eq(said(to, "min"), "nan");
     cr_assert_str_eq(said(to, "max"), "nan");
     json_decref(to);
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
+    dhow_datum_release(x);
+    dhow_datum_release(y);
+}
+
+Test(difference, texts_that_differ_are_counted) {
+    const char *const one[] = {"a", "b", ""}, *const other[] = {"a", "c", "d"};
+    dhow_datum *x, *y, *z;
+    json_t *to = json_object();
+    OK(dhow_datum_of_texts(DHOW_SHAPE(3), one, &x));
+    OK(dhow_datum_of_texts(DHOW_SHAPE(3), other, &y));
+    OK(dhow_datum_of_texts(DHOW_SHAPE(2), other, &z));
+    cr_assert(run_difference(g_cpu, x, y, to), "%s", g_said);
+    cr_assert_str_eq(said(to, "different_texts"), "2");
+    cr_assert_not(run_difference(g_cpu, x, z, to));
+    cr_assert_str_eq(g_said, "the results have different shapes");
+    json_decref(to);
+    dhow_datum_release(x);
+    dhow_datum_release(y);
+    dhow_datum_release(z);
 }

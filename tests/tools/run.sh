@@ -68,8 +68,15 @@ says 1 "input 'x': $folder/wide.npy has f64, the model wants f32" "$open" --inpu
 echo "A text, no model." >"$folder/text"
 says 1 "$folder/text is no ONNX file, or a damaged one" "$folder/text"
 says 1 "cannot open" "$folder/none"
-says 1 "input 'x' is an array of texts; dhow-run handles tensors only" "$folder/text.onnx" --random
+says 1 "input 'x' is an array of texts: give --input x=FILE, with one in each line" "$folder/text.onnx" --random
 says 0 "texts[?]" "$folder/text.onnx" --list
+printf 'Monday\nTuesday' >"$folder/days"
+says 0 'texts[2]  "Monday"  "Tuesday"' "$folder/text.onnx" --input x="$folder/days" --output y="$folder/days.y"
+[ "$(wc -l <"$folder/days.y")" -eq 2 ] || { echo "two texts are not two lines"; cat "$folder/days.y"; failed=1; }
+says 0 "0 texts differ" "$folder/text.onnx" --input x="$folder/days" --compare sim
+says 1 "input x: cannot open $folder/no.days" "$folder/text.onnx" --input x="$folder/no.days"
+printf 'Mon\000day' >"$folder/zero"
+says 1 "is no file of texts: it has a character 0" "$folder/text.onnx" --input x="$folder/zero"
 says 0 "f32[?, 3, ?]" "$open" --list
 
 says 1 "--output $folder/none/y.npy: No such file" "$folder/text" --output y="$folder/none/y.npy" # before the model is opened

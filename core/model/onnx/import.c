@@ -346,6 +346,16 @@ static void declare(dhowi_value *v, const dhowi_onnx_value *output) {
     for (int32_t i = 0; i < output->rank; i++) v->desc.shape[i] = output->shape[i];
 }
 
+/* Dictionaries in ONNX, the columns that they are made of here. */
+static bool is_zipped(const dhowi_subgraph *graph, int32_t value) {
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const dhowi_node *node = &graph->nodes[i];
+        if (node->out_count > 0 && node->out[0] == value)
+            return strcmp(node->op->name, "ai.onnx.ml::ZipMap") == 0;
+    }
+    return false;
+}
+
 static dhow_status import_outputs(importer *im, const dhowi_scope *s, dhowi_subgraph *graph) {
     graph->outputs =
         dhowi_arena_array(&im->model->arena, s->graph->output_count, sizeof *graph->outputs);
@@ -360,6 +370,10 @@ static dhow_status import_outputs(importer *im, const dhowi_scope *s, dhowi_subg
         if (s->outer != NULL) continue;
         declare(&im->model->values[value], &s->graph->outputs[i]);
         im->model->values[value].form = form_of(&s->graph->outputs[i]);
+        if (im->model->values[value].form == DHOW_DATUM_SEQUENCE && is_zipped(graph, value)) {
+            im->model->values[value].form = DHOW_DATUM_TENSOR;
+            im->model->values[value].desc = (dhowi_tensor_desc){.dtype = DHOW_F32, .rank = -1};
+        }
         im->model->values[value].optional = s->graph->outputs[i].optional;
         char *text = dhowi_arena_text(&im->model->arena, name.data, name.length);
         if (text == NULL) return dhowi_fail_memory("model");
