@@ -25,9 +25,10 @@ DOMAIN = "com.microsoft"
 
 
 class Suite:
-    """Files of tests by their paths."""
+    """Files of tests by their paths. `domain` is what nodes are of, if they do not say."""
 
-    def __init__(self) -> None:
+    def __init__(self, domain: str = DOMAIN, version: int = 1) -> None:
+        self.domain, self.version = domain, version
         self.files: dict[str, bytes] = {}
         self.dice = np.random.RandomState(1)
 
@@ -36,7 +37,7 @@ class Suite:
         return (self.dice.randint(-8, 9, size=shape) / 8).astype(dtype)
 
     def add(self, name: str, op: str, inputs: Sequence[Array | None], outputs: int = 1, keep: Sequence[int] | None = None,
-            domain: str = DOMAIN, opset: int = 17, fixed: Sequence[int] = (), **attributes: Any) -> None:
+            domain: str | None = None, opset: int = 17, version: int | None = None, fixed: Sequence[int] = (), **attributes: Any) -> None:
         """`keep` names the outputs that are asked for, where they are not the first ones, `fixed` the inputs that are constants."""
         kept = list(range(outputs)) if keep is None else list(keep)
         names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
@@ -44,22 +45,27 @@ class Suite:
         constants = [numpy_helper.from_array(x, n) for i, (n, x) in enumerate(zip(names, inputs)) if x is not None and i in fixed]
         results = [f"o{i}" if i in kept else "" for i in range(max(kept) + 1)]
         given_opset = {"opset": attributes.pop("opset_")} if "opset_" in attributes else {}
-        node = helper.make_node(op, names, results, domain=domain, **attributes, **given_opset)
+        node = helper.make_node(op, names, results, domain=self.domain if domain is None else domain, **attributes, **given_opset)
+        self.add_graph(name, [node], given, [f"o{i}" for i in kept], constants, opset, version)
+
+    def add_graph(self, name: str, nodes: Sequence[onnx.NodeProto], given: Sequence[tuple[str, Array]], asked: Sequence[str],
+                  constants: Sequence[onnx.TensorProto] = (), opset: int = 17, version: int | None = None) -> None:
+        """`given` are inputs by their names, `asked` names outputs."""
         told = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
 
         def model(shapes: Mapping[str, Array]) -> bytes:
-            after = [helper.make_tensor_value_info(f"o{i}", helper.np_dtype_to_tensor_dtype(shapes[f"o{i}"].dtype), None)
-                     if f"o{i}" in shapes else onnx.ValueInfoProto(name=f"o{i}") for i in kept]
-            graph = helper.make_graph([node], name, told, after, constants)
-            opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
+            after = [helper.make_tensor_value_info(o, helper.np_dtype_to_tensor_dtype(shapes[o].dtype), None)
+                     if o in shapes else onnx.ValueInfoProto(name=o) for o in asked]
+            graph = helper.make_graph(nodes, name, told, after, constants)
+            opsets = [helper.make_opsetid("", opset), helper.make_opsetid(self.domain, version or self.version)]
             return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(model({}), options, providers=["CPUExecutionProvider"])
-        made = session.run([f"o{i}" for i in kept], dict(given))
-        wanted = {f"o{i}": np.asarray(x) for i, x in zip(kept, made)}
+        made = session.run(asked, dict(given))
+        wanted = {o: np.asarray(x) for o, x in zip(asked, made)}
         folder = f"test_{name}"
         self.files[f"{folder}/model.onnx"] = model(wanted)
         for kind, arrays in (("input", [x for _, x in given]), ("output", list(wanted.values()))):
@@ -392,11 +398,9 @@ def recurrent(s: Suite) -> None:
                       direction=direction, hidden_size=6)
 
 
-def main() -> None:
-    s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent):
-        part(s)
-    folder = pathlib.Path(__file__).parent
+def write(s: Suite, own: str, title: str) -> None:
+    """`own` is the file that is run; the archive and the list have its name."""
+    folder, base = pathlib.Path(own).parent, pathlib.Path(own).stem
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path, data in sorted(s.files.items()):
@@ -407,14 +411,22 @@ def main() -> None:
                 target = pathlib.Path(sys.argv[1]) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
-    with open(folder / "microsoft.tar.gz", "wb") as out:
+    with open(folder / f"{base}.tar.gz", "wb") as out:
         with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=out, mtime=0) as file:
             file.write(packed.getvalue())
     names = sorted({path.split("/")[0] for path in s.files})
-    with open(folder / "lists" / "microsoft.txt", "w", encoding="utf-8") as out_list:
-        out_list.write(f"# com.microsoft, and some of ONNX, by ONNX Runtime {onnxruntime.__version__}, see microsoft.py: names that pass.\n")
+    with open(folder / "lists" / f"{base}.txt", "w", encoding="utf-8") as out_list:
+        out_list.write(f"# {title}, by ONNX Runtime {onnxruntime.__version__}, see {base}.py: names that pass.\n")
         out_list.writelines(f"{name}\n" for name in names)
     print(f"{len(names)} tests")
 
 
-main()
+def main() -> None:
+    s = Suite()
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent):
+        part(s)
+    write(s, __file__, "com.microsoft, and some of ONNX")
+
+
+if __name__ == "__main__":
+    main()

@@ -81,13 +81,15 @@ dhow_status dhowi_lower_ml_imputer(dhowi_lowering *b) {
         DHOWI_TRY(dhowi_constant(b, DHOW_I64, count > 1, &shape, integers, &values));
         DHOWI_TRY(dhowi_cast_to(b, values, own.dtype, &values));
     }
-    if (floats && replaced != replaced)
+    if (floats && replaced != replaced) {
         DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_IS_NAN, 0, 0, b->in[0], &missing));
-    else
-        DHOWI_TRY(dhowi_map_number(
-            b, DHOWI_MAP_EQ, b->in[0],
-            floats ? (double)replaced : (double)dhowi_attr_int(b, "replaced_value_int64", 0),
-            &missing));
+    } else {
+        const int64_t integer = dhowi_attr_int(b, "replaced_value_int64", 0);
+        DHOWI_TRY(floats ? dhowi_constant(b, DHOW_F32, 0, NULL, &replaced, &missing)
+                         : dhowi_constant(b, DHOW_I64, 0, NULL, &integer, &missing));
+        DHOWI_TRY(dhowi_cast_to(b, missing, own.dtype, &missing));
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_EQ, b->in[0], missing, &missing));
+    }
     return dhowi_select(b, missing, values, b->in[0], &b->out[0]);
 }
 

@@ -33,7 +33,7 @@ typedef struct node {
     int32_t place;         /* in the result, -1 at first */
     uint8_t relations;
     bool leaf, child;
-    bool shared; /* several nodes may lead there */
+    uint32_t spare; /* ways there, beyond one: of the values of one set */
 } node;
 
 typedef struct forest {
@@ -45,6 +45,7 @@ typedef struct forest {
     int64_t targets, columns, features;
     int how, asks;
     bool mean, f64;
+    uint32_t used; /* of two classes: bits of those that have weights */
 } forest;
 
 /* ---- attributes ---- */
@@ -62,12 +63,12 @@ static double number_at(const numbers *n, uint32_t i) {
 }
 
 static dhow_status read_tensor(dhowi_lowering *b, const dhowi_onnx_tensor *t, const char *name,
-                               numbers *out) {
+                               bool bytes_wanted, numbers *out) {
     dhow_dtype dtype;
     int64_t count;
     uint64_t bytes;
     DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
-    if (dtype != DHOW_F64 && dtype != DHOW_F32 && dtype != DHOW_U8)
+    if (bytes_wanted ? dtype != DHOW_U8 : dtype != DHOW_F64 && dtype != DHOW_F32)
         return dhowi_fail(DHOW_UNSUPPORTED, "%s is of type %s", name, dhow_dtype_name(dtype));
     if (count > MOST_NODES) DHOWI_REFUSE("%s has %" PRId64 " numbers", name, count);
     out->doubles = dhowi_alloc_array((size_t)count + 1, sizeof(double));
@@ -91,7 +92,7 @@ static dhow_status read_numbers(dhowi_lowering *b, const char *name, const char 
                                 numbers *out) {
     const dhowi_onnx_attribute *a = dhowi_attr(b, tensor, DHOWI_ATTRIBUTE_TENSOR);
     *out = (numbers){0};
-    if (a != NULL && a->tensor != NULL) return read_tensor(b, a->tensor, tensor, out);
+    if (a != NULL && a->tensor != NULL) return read_tensor(b, a->tensor, tensor, false, out);
     if (name != NULL) out->floats = dhowi_ml_floats(b, name, &out->count);
     return DHOW_OK;
 }
@@ -190,6 +191,31 @@ static dhow_status sort_ids(const int64_t *trees, const int64_t *nodes, ids *all
     return DHOW_OK;
 }
 
+/* A tree begins where no node leads. What else nobody reaches is left out where the first of its
+ * nodes in the lists is such a one, as in ONNX Runtime. */
+static dhow_status find_roots(forest *f, const int64_t *trees, const ids *all) {
+    f->roots = dhowi_alloc_array(all->count, sizeof *f->roots);
+    if (f->roots == NULL) return dhowi_fail_memory("plan");
+    for (uint32_t begin = 0, end = 0; begin < all->count; begin = end) {
+        const int64_t tree = all->keys[begin].tree;
+        uint32_t first = UINT32_MAX, roots = 0, root = 0;
+        for (; end < all->count && all->keys[end].tree == tree; end++) {
+            const uint32_t at = all->keys[end].node;
+            first = DHOWI_MIN(first, at);
+            if (f->nodes[at].child) continue;
+            root = at;
+            roots++;
+        }
+        if (!f->nodes[first].child)
+            root = first;
+        else if (roots != 1)
+            DHOWI_REFUSE("tree %" PRId64 " has %u nodes that none leads to, not one", trees[first],
+                         roots);
+        f->roots[f->tree_count++] = root;
+    }
+    return DHOW_OK;
+}
+
 static dhow_status read_nodes(dhowi_lowering *b, forest *f, const numbers *values, ids *all) {
     const int64_t *trees, *own, *features, *yes, *no, *missing;
     const dhowi_onnx_attribute *modes = dhowi_attr(b, "nodes_modes", DHOWI_ATTRIBUTE_STRINGS);
@@ -219,12 +245,7 @@ static dhow_status read_nodes(dhowi_lowering *b, forest *f, const numbers *value
         n->threshold = number_at(values, i);
         f->nodes[n->yes].child = f->nodes[n->no].child = true;
     }
-    /* A tree begins where no node leads. */
-    f->roots = dhowi_alloc_array(count, sizeof *f->roots);
-    if (f->roots == NULL) return dhowi_fail_memory("plan");
-    for (uint32_t i = 0; i < count; i++)
-        if (!f->nodes[i].child) f->roots[f->tree_count++] = i;
-    return DHOW_OK;
+    return find_roots(f, trees, all);
 }
 
 /* Only leaves have weights; those of other nodes are left out, as ONNX Runtime does. */
@@ -274,7 +295,7 @@ static dhow_status ask_members(forest *f, uint32_t at, const numbers *members, u
         f->nodes[at].threshold = number_at(members, *next + i);
         if (i + 1 == count) break;
         uint32_t more;
-        f->nodes[f->nodes[at].yes].shared = true;
+        f->nodes[f->nodes[at].yes].spare++;
         DHOWI_TRY(new_node(f, &more));
         f->nodes[more].feature = f->nodes[at].feature;
         f->nodes[more].yes = f->nodes[at].yes;
@@ -339,7 +360,9 @@ static dhow_status read_roots(dhowi_lowering *b, forest *f, uint32_t inner) {
 static dhow_status read_by_place(dhowi_lowering *b, forest *f, placed *p) {
     const int64_t *targets;
     DHOWI_TRY(read_numbers(b, NULL, "nodes_splits", &p->splits));
-    DHOWI_TRY(read_numbers(b, NULL, "nodes_modes", &p->modes));
+    const dhowi_onnx_attribute *modes = dhowi_attr(b, "nodes_modes", DHOWI_ATTRIBUTE_TENSOR);
+    if (modes == NULL || modes->tensor == NULL) DHOWI_REFUSE("it has no nodes_modes");
+    DHOWI_TRY(read_tensor(b, modes->tensor, "nodes_modes", true, &p->modes));
     DHOWI_TRY(read_numbers(b, NULL, "leaf_weights", &p->weights));
     DHOWI_TRY(read_numbers(b, NULL, "membership_values", &p->members));
     const uint32_t inner = p->splits.count, leaves = p->weights.count;
@@ -351,7 +374,7 @@ static dhow_status read_by_place(dhowi_lowering *b, forest *f, placed *p) {
     if (f->weights == NULL) return dhowi_fail_memory("plan");
     for (uint32_t i = 0, at; i < inner + leaves; i++) {
         DHOWI_TRY(new_node(f, &at));
-        f->nodes[at].leaf = f->nodes[at].shared = i >= inner;
+        f->nodes[at].leaf = i >= inner;
     }
     for (uint32_t i = 0; i < leaves; i++) {
         if (targets[i] < 0 || targets[i] >= f->targets)
@@ -392,6 +415,14 @@ static void group_weights(forest *f) {
     }
 }
 
+/* Two classes of which one alone has weights have one score. */
+static void drop_other_class(forest *f) {
+    for (uint32_t i = 0; i < f->weight_count; i++) f->used |= 1u << f->weights[i].target;
+    if (f->used == 3) return;
+    f->targets = 1;
+    for (uint32_t i = 0; i < f->weight_count; i++) f->weights[i].target = 0;
+}
+
 /* ---- places ---- */
 
 typedef struct result {
@@ -424,9 +455,10 @@ static dhow_status place_tree(forest *f, uint32_t tree, result *r, walk *stack) 
             r->leaves[r->leaf_count++] = w.node;
             continue;
         }
-        if (again && !n->shared)
+        if (again && n->spare == 0)
             DHOWI_REFUSE("two ways lead to node %u of the lists: that is no tree", w.node);
         if (again) { /* always on to where it is */
+            n->spare--;
             to[0] = ASKS | LESS | EQUAL | GREATER | UNORDERED;
             to[1] = n->place;
             continue;
@@ -469,8 +501,8 @@ static bool meets_all(const forest *f, const result *r, const uint32_t *ends, in
             }
         }
     }
-    for (uint32_t i = 0; i < f->weight_count; i++)
-        if (!met[f->weights[i].target]) return false;
+    for (int64_t i = 0; i < f->targets; i++)
+        if (!met[i]) return false;
     return true;
 }
 
@@ -515,11 +547,11 @@ static dhow_status give_facts(dhowi_lowering *b, const forest *f) {
         [DHOWI_FOREST_TREES] = f->tree_count, [DHOWI_FOREST_FEATURES] = f->features,
         [DHOWI_FOREST_TARGETS] = f->targets,  [DHOWI_FOREST_COLUMNS] = f->columns,
         [DHOWI_FOREST_HOW] = f->how,          [DHOWI_FOREST_ASKS] = f->asks,
-        [DHOWI_FOREST_MEAN] = f->mean,        [DHOWI_FOREST_POSITIVE] = 1};
+        [DHOWI_FOREST_MEAN] = f->mean,        [DHOWI_FOREST_USED] = f->used,
+        [DHOWI_FOREST_POSITIVE] = 1};
     const int64_t count = DHOWI_FOREST_FACT_COUNT;
     for (uint32_t i = 0; i < f->weight_count; i++) {
         const weight *w = &f->weights[i];
-        if (w->target < 2) facts[DHOWI_FOREST_USED] |= INT64_C(1) << w->target;
         if (w->value < 0) facts[DHOWI_FOREST_POSITIVE] = 0;
     }
     return dhowi_constant(b, DHOW_I64, 1, &count, facts, &b->out[DHOWI_FOREST_FACTS]);
@@ -610,7 +642,9 @@ static dhow_status how_of(const dhowi_lowering *b, bool by_number, forest *f) {
     if (by_number && (how == 0 || how == 1)) how = 1 - how;
     for (int64_t i = 0; i < 4 && !by_number; i++)
         if (dhowi_attr_is(b, "aggregate_function", k_joins[i], "SUM")) how = i;
-    if (how < 0 || how > 3) return dhowi_refuse_text(b, "aggregate_function");
+    if (by_number && (how < 0 || how > 3))
+        DHOWI_REFUSE("aggregate_function is %" PRId64 ", not 0 to 3", how);
+    if (how < 0) return dhowi_refuse_text(b, "aggregate_function");
     f->mean = how == 1;
     f->how = how < 2 ? 0 : (int)how - 1;
     return DHOW_OK;
@@ -641,6 +675,7 @@ static dhow_status lower_forest(dhowi_lowering *b) {
     if (status == DHOW_OK)
         status = by_place ? read_by_place(b, &f, &p)
                           : read_by_ids(b, &f, classifies, &values, &weights, &all);
+    if (status == DHOW_OK && classifies && f.targets == 2) drop_other_class(&f);
     if (status == DHOW_OK) status = plant(b, &f);
     double *const lists[] = {values.doubles,  weights.doubles,   p.splits.doubles,
                              p.modes.doubles, p.weights.doubles, p.members.doubles};

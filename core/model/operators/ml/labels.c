@@ -47,15 +47,15 @@ static dhow_status list_of(dhowi_lowering *b, const char *integers, const char *
         for (int32_t i = 0; i < a->tensor->rank; i++)
             if (a->tensor->shape[i] < 0 || !dhowi_mul_i64(count, a->tensor->shape[i], &count) ||
                 count > INT32_MAX)
-                DHOWI_REFUSE("%s is too large", tensor);
+                DHOWI_REFUSE("%s has an extent of %" PRId64, tensor, a->tensor->shape[i]);
         if (a->tensor->type == DHOWI_ONNX_STRING) {
             if ((uint64_t)count > a->tensor->message.length)
                 DHOWI_REFUSE("%s has %" PRId64 " texts, which it has not", tensor, count);
             return list_of_texts(a->tensor, (uint32_t)count, out);
         }
-        if (dhowi_onnx_held(a->tensor->type) == 0)
-            return dhowi_fail(DHOW_UNSUPPORTED, "unsupported %s of type %s", tensor,
-                              dhowi_onnx_type_name(a->tensor->type));
+        dhow_dtype dtype;
+        uint64_t bytes;
+        DHOWI_TRY(dhowi_onnx_tensor_check(a->tensor, &dtype, &count, &bytes));
         *out = (list){.tensor = a->tensor, .count = (uint32_t)count};
     } else {
         out->integers = dhowi_attr_ints(b, integers, &out->count);
@@ -164,9 +164,13 @@ static dhow_status give_texts(dhowi_lowering *b, const list *values, dhowi_slice
     return status;
 }
 
-static dhowi_slice text_of(const dhowi_lowering *b, const char *name, const char *otherwise) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, name, DHOWI_ATTRIBUTE_STRING);
-    return a != NULL ? a->s : (dhowi_slice){otherwise, strlen(otherwise)};
+static dhow_status default_text(const dhowi_lowering *b, dhowi_slice *out) {
+    static const char none[] = "_Unused";
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "default_string", DHOWI_ATTRIBUTE_STRING),
+                               *t = dhowi_attr(b, "default_tensor", DHOWI_ATTRIBUTE_TENSOR);
+    *out = a != NULL ? a->s : (dhowi_slice){none, sizeof none - 1};
+    if (t == NULL || t->tensor == NULL || t->tensor->type != DHOWI_ONNX_STRING) return DHOW_OK;
+    return dhowi_onnx_tensor_texts(t->tensor, 1, out);
 }
 
 /* What stands for numbers without a key, by the type of the values. */
@@ -246,8 +250,11 @@ static dhow_status find_places(dhowi_lowering *b) {
 
 static dhow_status give_values(dhowi_lowering *b, const list *values, int32_t *out) {
     int32_t otherwise;
-    if (values->texts != NULL)
-        return give_texts(b, values, text_of(b, "default_string", "_Unused"), *out, out);
+    dhowi_slice text;
+    if (values->texts != NULL) {
+        DHOWI_TRY(default_text(b, &text));
+        return give_texts(b, values, text, *out, out);
+    }
     DHOWI_TRY(default_number(b, values, &otherwise));
     return give_numbers(b, values, otherwise, *out, out);
 }

@@ -56,7 +56,7 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     DHOWI_TRY(multiply(b, targets, &scores));
     if (pair) {
         DHOWI_TRY(dhowi_ml_exceeds(b, scores, 0, &classes));
-        DHOWI_TRY(dhowi_ml_pair(b, post, false, scores, &b->out[1]));
+        DHOWI_TRY(dhowi_ml_pair(b, post, true, scores, &b->out[1]));
     } else {
         DHOWI_TRY(dhowi_ml_best(b, scores, &classes));
         DHOWI_TRY(dhowi_ml_transform(b, post, scores, &b->out[1]));

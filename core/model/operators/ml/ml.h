@@ -50,8 +50,7 @@ enum {
     DHOWI_FOREST_HOW,      /* 0: sums, 1: the least, 2: the largest weights */
     DHOWI_FOREST_ASKS,     /* what all nodes ask, as kernels/trees.k has it */
     DHOWI_FOREST_MEAN,     /* whether sums are divided by the number of trees */
-    DHOWI_FOREST_USED,     /* targets that leaves have weights for, where there are two or fewer, as
-                              bits */
+    DHOWI_FOREST_USED,     /* of two classes: bits of those that have weights; one has one target */
     DHOWI_FOREST_POSITIVE, /* no weight is negative */
     DHOWI_FOREST_FACT_COUNT
 };

@@ -54,6 +54,7 @@ dhow_status dhowi_ml_post_of(const dhowi_lowering *b, dhowi_ml_post *out) {
         if (a->s.data == NULL ? a->i == (int64_t)i : dhowi_slice_is(a->s, k_posts[i]))
             return DHOW_OK;
     }
+    if (a->s.data == NULL) DHOWI_REFUSE("post_transform is %" PRId64 ", not 0 to 4", a->i);
     return dhowi_refuse_text(b, "post_transform");
 }
 

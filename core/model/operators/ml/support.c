@@ -337,7 +337,7 @@ static dhow_status classify_pairs(dhowi_lowering *b, machine *m, const pairs *p,
         return DHOW_OK;
     }
     if (p->count > 1) return dhowi_ml_transform(b, post, scores, &b->out[1]);
-    return dhowi_ml_pair(b, post, false, scores, &b->out[1]);
+    return dhowi_ml_pair(b, post, post != DHOWI_POST_NONE, scores, &b->out[1]);
 }
 
 /* Without support vectors: weights of the features for each class. */
@@ -377,7 +377,8 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     }
     if (count != 0 && count != labels.count)
         DHOWI_REFUSE("vectors_per_class has %u numbers for %u classes", count, labels.count);
-    if (labels.count < 2 || labels.count > 1 << 12) DHOWI_REFUSE("%u classes", labels.count);
+    if (labels.count < 2 || labels.count > 1 << 12)
+        DHOWI_REFUSE("it has %u class labels, not 2 to 4096", labels.count);
     if (m.count > 0)
         DHOWI_TRY(classify_pairs(b, &m, &p, post, &classes));
     else

@@ -81,7 +81,8 @@ static dhow_status evaluate(dhowi_lowering *b, forest_scores *f) {
         DHOWI_TRY(dhowi_narrow(b, f->scores, 1, 0, targets, 1, &f->scores));
         DHOWI_TRY(dhowi_map_number(b, how == 1 ? DHOWI_MAP_LT : DHOWI_MAP_GT, f->met,
                                    how == 1 ? (double)INFINITY : 0, &f->met));
-        DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_LINEAR, 0, 0, f->scores, &zero));
+        const dhowi_tensor_desc one = {.dtype = all.dtype};
+        DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
         if (how != 0) DHOWI_TRY(dhowi_select(b, f->met, f->scores, zero, &f->scores));
     }
     if (f->facts[DHOWI_FOREST_MEAN] != 0)
@@ -153,19 +154,19 @@ static dhow_status decide(dhowi_lowering *b, const forest_scores *f, const float
     const bool positive = f->facts[DHOWI_FOREST_POSITIVE] != 0;
     const bool second = f->facts[DHOWI_FOREST_USED] == 2;
     dhowi_ml_post post;
-    int32_t scores = f->scores, own;
+    int32_t both[] = {-1, f->scores}, all;
     DHOWI_TRY(dhowi_ml_post_of(b, &post));
-    if (base_count > 1)
+    if (base_count > 1 || (base_count == 1 && second))
         return dhowi_fail(DHOW_UNSUPPORTED,
-                          "unsupported base_values: two for the weights of one class");
-    DHOWI_TRY(dhowi_narrow(b, scores, 1, second, 1, 1, &own));
-    if (base_count == 1 && second)
-        return dhowi_fail(DHOW_UNSUPPORTED,
-                          "unsupported base_values: one, for the class without weights");
-    if (base_count == 1) DHOWI_TRY(add_base(b, base, 1, &own));
-    DHOWI_TRY(dhowi_ml_exceeds(b, own, positive ? 0.5 : 0, classes));
-    if (second) return dhowi_ml_transform(b, post, scores, &b->out[1]);
-    return dhowi_ml_pair(b, post, positive, own, &b->out[1]);
+                          "unsupported base_values: %u, where one class alone has weights",
+                          base_count);
+    if (base_count == 1) DHOWI_TRY(add_base(b, base, 1, &both[1]));
+    DHOWI_TRY(dhowi_ml_exceeds(b, both[1], positive ? 0.5 : 0, classes));
+    if (!second) return dhowi_ml_pair(b, post, positive, both[1], &b->out[1]);
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, both[1]);
+    DHOWI_TRY(dhowi_filled(b, &own, 0, &both[0]));
+    DHOWI_TRY(dhowi_concat(b, both, 2, 1, &all));
+    return dhowi_ml_transform(b, post, all, &b->out[1]);
 }
 
 static dhow_status compute_classes(dhowi_lowering *b) {
@@ -177,8 +178,7 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_int64s", "classlabels_strings", &labels));
     DHOWI_TRY(refuse_wide_base(b));
     DHOWI_TRY(evaluate(b, &f));
-    const int64_t used = f.facts[DHOWI_FOREST_USED];
-    if (labels.count == 2 && (used == 1 || used == 2)) {
+    if (labels.count == 2 && f.facts[DHOWI_FOREST_TARGETS] == 1) {
         DHOWI_TRY(decide(b, &f, base, count, &classes));
     } else {
         if (count > 0 && count != labels.count)

@@ -182,6 +182,15 @@ static dhow_status scanned_axis(dhowi_lowering *b, int32_t x, uint32_t i, uint32
     return dhowi_axis(dhowi_desc_at(b, x), axis, out);
 }
 
+static dhow_status direction_of(dhowi_lowering *b, const char *name, uint32_t i, uint32_t of,
+                                bool *backwards) {
+    int64_t value;
+    DHOWI_TRY(number_at(b, name, i, of, &value));
+    *backwards = value == 1;
+    if (value != 0 && value != 1) DHOWI_REFUSE("%s holds %" PRId64 ", not 0 or 1", name, value);
+    return DHOW_OK;
+}
+
 /* States that are carried come first, then what is taken apart. */
 static dhow_status begin_scan(dhowi_lowering *b, uint32_t scanned, dhowi_frame **out) {
     const dhowi_subgraph *body = b->node->branch[0];
@@ -216,11 +225,11 @@ static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_sub
     DHOWI_TRY(enter(b, body));
     for (uint32_t i = 0; i < f->in_count; i++) {
         int32_t part = f->in[i], axis;
-        int64_t backwards;
+        bool backwards;
         if (i >= states) {
             DHOWI_TRY(scanned_axis(b, f->in[i], i - states, scanned, &axis));
-            DHOWI_TRY(number_at(b, "scan_input_directions", i - states, scanned, &backwards));
-            const int64_t at = backwards != 0 ? f->trips - 1 - f->iteration : f->iteration;
+            DHOWI_TRY(direction_of(b, "scan_input_directions", i - states, scanned, &backwards));
+            const int64_t at = backwards ? f->trips - 1 - f->iteration : f->iteration;
             DHOWI_TRY(dhowi_part_of(b, f->in[i], axis, at, &part));
         }
         b->refs[body->inputs[i]] = part;
@@ -266,12 +275,13 @@ dhow_status dhowi_lower_scan(dhowi_lowering *b) {
     int32_t out[DHOWI_MAX_OUTPUTS_OF_NODE];
     b->out_count = f->out_count;
     for (uint32_t i = 0; i < b->out_count; i++) {
-        int64_t axis, backwards;
+        int64_t axis;
+        bool backwards;
         out[i] = i < states ? f->in[i] : -1;
         if (i < states || node->out[i] < 0) continue;
         DHOWI_TRY(number_at(b, "scan_output_axes", i - states, each, &axis));
-        DHOWI_TRY(number_at(b, "scan_output_directions", i - states, each, &backwards));
-        DHOWI_TRY(stack(b, f, i - states, each, axis, backwards != 0, &out[i]));
+        DHOWI_TRY(direction_of(b, "scan_output_directions", i - states, each, &backwards));
+        DHOWI_TRY(stack(b, f, i - states, each, axis, backwards, &out[i]));
     }
     memcpy(b->out, out, b->out_count * sizeof *out);
     dhowi_close_frame(b);
