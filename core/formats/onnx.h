@@ -43,7 +43,8 @@ typedef struct dhowi_onnx_tensor {
 
 typedef struct dhowi_onnx_attribute {
     dhowi_slice name;
-    int32_t type; /* ONNX's number, 0 when the file gives none */
+    dhowi_slice of_call; /* in a function: the attribute of a call that it is; else empty */
+    int32_t type;        /* ONNX's number, 0 when the file gives none */
     float f;
     int64_t i;
     dhowi_slice s;
@@ -60,7 +61,9 @@ typedef struct dhowi_onnx_node {
     const dhowi_slice *inputs, *outputs;
     const dhowi_onnx_attribute *attributes;
     uint32_t input_count, output_count, attribute_count;
-    uint64_t at; /* byte of the file, for messages */
+    uint64_t at;          /* byte of the file, for messages */
+    dhowi_slice overload; /* of the function that is called */
+    int64_t opset;        /* of a function's node; 0: the file's */
 } dhowi_onnx_node;
 
 typedef struct dhowi_onnx_value {
@@ -83,6 +86,16 @@ typedef struct dhowi_onnx_opset {
     int64_t version;
 } dhowi_onnx_opset;
 
+/* A function of the file: nodes that stand for one of that domain and name. */
+typedef struct dhowi_onnx_function {
+    dhowi_slice domain, name, overload;
+    const dhowi_slice *inputs, *outputs;
+    const dhowi_onnx_attribute *defaults; /* attributes that a call need not give */
+    const dhowi_onnx_node *nodes;
+    uint32_t input_count, output_count, default_count, node_count;
+    int64_t opset; /* of ONNX's own operators; 0: it has none */
+} dhowi_onnx_function;
+
 typedef struct dhowi_onnx_file {
     char *name;   /* for messages */
     char *folder; /* where external data may lie; NULL: nowhere */
@@ -93,6 +106,7 @@ typedef struct dhowi_onnx_file {
     dhowi_arena arena;
     const dhowi_onnx_graph *graph;
     const dhowi_onnx_opset *opsets;
+    const dhowi_onnx_function *functions;
     uint32_t opset_count, function_count;
     int64_t ir_version;
 } dhowi_onnx_file;

@@ -261,6 +261,7 @@ static bool read_attribute(reader *r, dhowi_onnx_attribute *a) {
             memcpy(&a->f, field.bytes.data, sizeof a->f);
         if (field.number == 3) a->i = (int64_t)field.value;
         if (field.number == 4) a->s = field.bytes;
+        if (field.number == 21) a->of_call = field.bytes;
         if (field.number == 20) a->type = (int32_t)DHOWI_MIN(field.value, (uint64_t)INT32_MAX);
         if (field.number == 5) {
             reader part = inside(r, field.bytes);
@@ -309,6 +310,7 @@ static bool read_node(reader *r, dhowi_onnx_node *n) {
         if (field.number == 3) n->name = field.bytes;
         if (field.number == 4) n->op = field.bytes;
         if (field.number == 7) n->domain = field.bytes;
+        if (field.number == 8) n->overload = field.bytes;
     }
     return r->wire.status == DHOW_OK;
 }
@@ -354,6 +356,33 @@ static bool read_opset(reader *r, dhowi_onnx_opset *opset) {
     return r->wire.status == DHOW_OK;
 }
 
+static bool read_function(reader *r, dhowi_onnx_function *f) {
+    uint32_t counts[MAX_FIELD], opset_count = 0;
+    dhowi_field field;
+    memset(f, 0, sizeof *f);
+    if (!count_fields(r, counts)) return false;
+    f->inputs = read_strings(r, 4, counts[4], &f->input_count);
+    f->outputs = read_strings(r, 5, counts[5], &f->output_count);
+    dhowi_onnx_node *nodes = array(r, counts[7], sizeof *nodes);
+    READ_EACH(r, 7, nodes, f->node_count, read_node);
+    dhowi_onnx_attribute *defaults = array(r, counts[11], sizeof *defaults);
+    READ_EACH(r, 11, defaults, f->default_count, read_attribute);
+    dhowi_onnx_opset *opsets = array(r, counts[9], sizeof *opsets);
+    READ_EACH(r, 9, opsets, opset_count, read_opset);
+    f->nodes = nodes;
+    f->defaults = defaults;
+    for (uint32_t i = 0; i < opset_count; i++) {
+        if (opsets[i].domain.length == 0 || dhowi_slice_is(opsets[i].domain, "ai.onnx"))
+            f->opset = opsets[i].version;
+    }
+    while (dhowi_wire_next(&r->wire, &field)) {
+        if (field.number == 1) f->name = field.bytes;
+        if (field.number == 10) f->domain = field.bytes;
+        if (field.number == 13) f->overload = field.bytes;
+    }
+    return r->wire.status == DHOW_OK;
+}
+
 static dhow_status read_model(reader *r, dhowi_onnx_file *file) {
     uint32_t counts[MAX_FIELD];
     dhowi_field field;
@@ -365,7 +394,9 @@ static dhow_status read_model(reader *r, dhowi_onnx_file *file) {
     dhowi_onnx_opset *opsets = array(r, counts[8], sizeof *opsets);
     READ_EACH(r, 8, opsets, file->opset_count, read_opset);
     file->opsets = opsets;
-    file->function_count = counts[25];
+    dhowi_onnx_function *functions = array(r, counts[25], sizeof *functions);
+    READ_EACH(r, 25, functions, file->function_count, read_function);
+    file->functions = functions;
     while (dhowi_wire_next(&r->wire, &field)) {
         if (field.number == 1) file->ir_version = (int64_t)field.value;
         if (field.number == 7 && field.type == DHOWI_WIRE_BYTES) graph = field.bytes;

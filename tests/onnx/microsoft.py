@@ -49,7 +49,8 @@ class Suite:
         self.add_graph(name, [node], given, [f"o{i}" for i in kept], constants, opset, version)
 
     def add_graph(self, name: str, nodes: Sequence[onnx.NodeProto], given: Sequence[tuple[str, Array]], asked: Sequence[str],
-                  constants: Sequence[onnx.TensorProto] = (), opset: int = 17, version: int | None = None) -> None:
+                  constants: Sequence[onnx.TensorProto] = (), opset: int = 17, version: int | None = None,
+                  functions: Sequence[onnx.FunctionProto] = ()) -> None:
         """`given` are inputs by their names, `asked` names outputs."""
         told = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in given]
 
@@ -58,7 +59,9 @@ class Suite:
                      if o in shapes else onnx.ValueInfoProto(name=o) for o in asked]
             graph = helper.make_graph(nodes, name, told, after, constants)
             opsets = [helper.make_opsetid("", opset), helper.make_opsetid(self.domain, version or self.version)]
-            return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+            if functions:
+                opsets.append(helper.make_opsetid("local", 1))
+            return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions).SerializeToString())
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -455,12 +455,60 @@ def graphs_of_texts(s: Suite) -> None:
     s.add("texts_given_concat", "Concat", [given, given[:, :2]], domain="", axis=1)
 
 
+def functions(s: Suite) -> None:
+    """Functions of a file, which nodes of their names call."""
+    x, y = s.numbers(2, 3), s.numbers(2, 3)
+
+    def function(name: str, inputs: Sequence[str], outputs: Sequence[str], nodes: Sequence[onnx.NodeProto], attributes: Sequence[str] = (),
+                 defaults: Sequence[onnx.AttributeProto] = (), opset: int = 17) -> onnx.FunctionProto:
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+        return helper.make_function("local", name, inputs, outputs, nodes, opsets, attributes, defaults)
+
+    def referring(op: str, inputs: Sequence[str], outputs: Sequence[str], **names: tuple[str, int]) -> onnx.NodeProto:
+        node = helper.make_node(op, inputs, outputs)
+        for name, (of, kind) in names.items():
+            node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=of, type=kind))
+        return node
+
+    def call(op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(op, inputs, outputs, domain="local", **attributes)
+
+    leaky = function("Leaky", ["x"], ["y"], [referring("LeakyRelu", ["x"], ["t"], alpha=("slope", onnx.AttributeProto.FLOAT)),
+                                             helper.make_node("Neg", ["t"], ["y"])], ["slope"])
+    usual = function("Usual", ["x"], ["y"], [referring("LeakyRelu", ["x"], ["y"], alpha=("slope", onnx.AttributeProto.FLOAT))], [],
+                     [helper.make_attribute("slope", 0.5)])
+    twice = function("Twice", ["x", "y"], ["sum", "t"], [call("Leaky", ["x"], ["t"], slope=0.25), call("Leaky", ["y"], ["u"], slope=0.125),
+                                                         helper.make_node("Add", ["t", "u"], ["sum"])])
+    clip = function("Cut", ["x", "low", "high"], ["y"], [helper.make_node("Clip", ["x", "low", "high"], ["y"])])
+    old = function("Old", ["x"], ["y"], [helper.make_node("Unsqueeze", ["x"], ["y"], axes=[0])], opset=11)
+
+    def branch(name: str, op: str) -> onnx.GraphProto:
+        told = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(op, ["x"], ["t"]), helper.make_node("Add", ["t", "half"], ["z"])], name, [], [told])
+
+    choose = function("Choose", ["x", "which"], ["y"],
+                      [helper.make_node("Constant", [], ["half"], value_float=0.5), helper.make_node("If", ["which"], ["y"],
+                       then_branch=branch("then", "Neg"), else_branch=branch("else", "Abs"))])
+    low, high, yes = (numpy_helper.from_array(np.array(v), n)
+                      for v, n in ((np.float32(-0.25), "low"), (np.float32(0.5), "high"), (True, "yes")))
+    s.add_graph("function", [call("Leaky", ["x"], ["o"], slope=0.5)], [("x", x)], ["o"], functions=[leaky])
+    s.add_graph("function_default", [call("Usual", ["x"], ["t"]), call("Usual", ["t"], ["o"], slope=0.25)], [("x", x)], ["o"],
+                functions=[usual])
+    s.add_graph("function_nested", [call("Twice", ["x", "y"], ["o", "p"]), call("Twice", ["o", "p"], ["q", "r"])], [("x", x), ("y", y)],
+                ["q", "r", "p"], functions=[leaky, twice])
+    s.add_graph("function_unused", [call("Twice", ["x", "y"], ["", "o"])], [("x", x), ("y", y)], ["o"], functions=[leaky, twice])
+    s.add_graph("function_missing", [call("Cut", ["x", "", "high"], ["t"]), call("Cut", ["t", "low"], ["o"])], [("x", x)], ["o"],
+                [low, high], functions=[clip])
+    s.add_graph("function_branches", [call("Choose", ["x", "yes"], ["o"])], [("x", x)], ["o"], [yes], functions=[choose])
+    s.add_graph("function_older", [call("Old", ["x"], ["o"])], [("x", x)], ["o"], opset=11, functions=[old])
+
+
 def main() -> None:
     s = Suite(DOMAIN, 3)
     for part in (features, encoders, one_hot, zip_map, linear, support, tree_regressors, tree_classifiers, tree_ensembles, scan,
-                 graphs_of_texts):
+                 graphs_of_texts, functions):
         part(s)
-    write(s, __file__, "ai.onnx.ml, Scan and texts")
+    write(s, __file__, "ai.onnx.ml, Scan, texts and functions")
 
 
 if __name__ == "__main__":

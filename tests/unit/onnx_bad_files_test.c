@@ -467,6 +467,69 @@ Test(onnx_bad_files, opsets_that_dhow_has_not_are_told) {
     }
 }
 
+/* ---- functions ---- */
+
+/* Of x and y: one that calls another, or itself, so many times. */
+static bytes function_of(const char *name, const char *called, uint32_t calls) {
+    bytes f = {0};
+    put_text(&f, 1, name);
+    put_text(&f, 4, "x");
+    put_text(&f, 5, "y");
+    for (uint32_t i = 0; i < calls; i++) {
+        char out[16];
+        (void)snprintf(out, sizeof out, i + 1 < calls ? "t%u" : "y", i);
+        bytes node = node_of(called, "call", "x", out);
+        put_text(&node, NODE_DOMAIN, "own");
+        put_message(&f, 7, &node);
+    }
+    put_text(&f, 10, "own");
+    return f;
+}
+
+static bytes calls(const char *name, const char *inputs) {
+    const int64_t eight = 8;
+    bytes g = {0}, node = node_of(name, "first", inputs, "y"), in = value_of("x", 1, &eight),
+          out = value_of("y", 1, &eight);
+    put_text(&node, NODE_DOMAIN, "own");
+    put_message(&g, GRAPH_NODE, &node);
+    put_message(&g, GRAPH_INPUT, &in);
+    put_message(&g, GRAPH_OUTPUT, &out);
+    return model_of(21, &g);
+}
+
+Test(onnx_bad_files, functions_without_an_end_are_refused) {
+    bytes file = calls("again", "x"), f = function_of("again", "again", 1);
+    put_message(&file, 25, &f);
+    expect_file("a function that calls itself", &file, "more than 64 deep");
+
+    file = calls("f0", "x");
+    for (uint32_t i = 0; i < 12; i++) {
+        char name[8], next[8];
+        (void)snprintf(name, sizeof name, "f%u", i);
+        (void)snprintf(next, sizeof next, "f%u", i + 1);
+        f = function_of(name, next, 12);
+        put_message(&file, 25, &f);
+    }
+    f = function_of("f12", "none", 1);
+    put_message(&file, 25, &f);
+    /* As many nodes as functions may come to take more memory than other bad files. */
+    cr_expect_eq(load_and_run(file.data, file.length), DHOW_UNSUPPORTED);
+    cr_expect_not_null(strstr(dhow_last_error(), "functions come to more than"), "%s",
+                       dhow_last_error());
+    cr_expect_lt(g_asked, UINT64_C(48) << 20);
+    bytes_free(&file);
+
+    file = calls("one", "x x");
+    f = function_of("one", "none", 1);
+    put_message(&file, 25, &f);
+    expect_file("too many inputs", &file, "the file's function has 1 inputs");
+
+    file = calls("one", "x");
+    f = function_of("one", "none", 1);
+    put_message(&file, 25, &f);
+    expect_file("a function of nothing known", &file, "own::none");
+}
+
 /* y = x + w with an initializer w of raw fields: the type, the shape and data. */
 typedef struct bad_tensor {
     const char *what;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory/alloc.h"
+#include "model/onnx/functions.h"
 #include "model/onnx/scope.h"
 #include "model/operators/operators.h"
 
@@ -144,11 +145,12 @@ static dhow_status find_operator(const importer *im, const dhowi_onnx_node *n,
     const dhowi_operator *other = NULL;
     bool standard = n->domain.length == 0 || dhowi_slice_is(n->domain, "ai.onnx");
     const dhowi_slice none = {NULL, 0}, domain = standard ? none : n->domain;
+    const int64_t opset = n->opset != 0 ? n->opset : im->opset;
     char full[96];
     const int length = snprintf(full, sizeof full, "%.*s%s%.*s", DHOWI_NAMED(domain),
                                 standard ? "" : "::", DHOWI_NAMED(n->op));
     *out = length > 0 && (size_t)length < sizeof full
-               ? dhowi_operator_find(full, (size_t)length, im->opset, &other)
+               ? dhowi_operator_find(full, (size_t)length, opset, &other)
                : NULL;
     if (*out != NULL) return DHOW_OK;
     if (other != NULL) {
@@ -157,13 +159,13 @@ static dhow_status find_operator(const importer *im, const dhowi_onnx_node *n,
                           "): dhow has it for opsets %d to %d, "
                           "the model's is %" PRId64,
                           DHOWI_NAMED(n->op), DHOWI_NAMED(n->name), n->at, other->since,
-                          other->until, im->opset);
+                          other->until, opset);
     }
     return dhowi_fail(DHOW_UNSUPPORTED,
                       "%.*s%s%.*s (node '%.*s', byte %" PRIu64 ", opset %" PRId64
                       ") is no operator that dhow has",
                       DHOWI_NAMED(n->domain), standard ? "" : "::", DHOWI_NAMED(n->op),
-                      DHOWI_NAMED(n->name), n->at, im->opset);
+                      DHOWI_NAMED(n->name), n->at, opset);
 }
 
 static dhow_status import_values(importer *im, const dhowi_scope *s, const dhowi_onnx_node *n,
@@ -236,7 +238,7 @@ static dhow_status refuse_odd_attributes(const dhowi_operator *op, const dhowi_o
 
 static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_onnx_node *n,
                                dhowi_node *node) {
-    *node = (dhowi_node){.source = n, .opset = (int32_t)im->opset};
+    *node = (dhowi_node){.source = n, .opset = (int32_t)(n->opset != 0 ? n->opset : im->opset)};
     DHOWI_TRY(find_operator(im, n, &node->op));
     node->operation = node->op->name;
     node->name = dhowi_arena_text(&im->model->arena, n->name.data, n->name.length);
@@ -434,6 +436,7 @@ dhow_status dhowi_model_import(dhow_model *model, dhowi_onnx_file *file) {
     model->name = file->name;
     model->arena.limit = file->bytes < SIZE_MAX / 64 ? file->bytes * 32 + (1u << 20) : 0;
     dhow_status status = opset_of(&im);
+    if (status == DHOW_OK) status = dhowi_inline_functions(file, &model->arena);
     if (status == DHOW_OK) status = import_graph(&im, NULL, file->graph, &model->graph);
     if (status != DHOW_OK) return dhowi_fail_prefix(status, "%s", file->name);
     return DHOW_OK;
