@@ -117,7 +117,7 @@ static dhow_status kernel_of(dhowi_lowering *b, const machine *m, int32_t x, int
                      m->vector_count, m->count, features);
     float *vectors = dhowi_alloc_array((size_t)count + 1, sizeof *vectors);
     if (vectors == NULL) return dhowi_fail_memory("plan");
-    memcpy(vectors, m->vectors, (size_t)count * sizeof *vectors);
+    if (count > 0) memcpy(vectors, m->vectors, (size_t)count * sizeof *vectors);
     const dhow_status status = apply(b, m, vectors, x, out);
     dhowi_free(vectors);
     return status;

@@ -171,8 +171,8 @@ static dhow_status join(dhowi_lowering *b, const char *p, size_t p_length, const
     DHOWI_TRY(dhowi_fix(b, (uint64_t)p_length + q_length + 1));
     *out = dhowi_alloc(p_length + q_length + 1);
     if (*out == NULL) return dhowi_fail_memory("plan");
-    memcpy(*out, p, p_length);
-    memcpy(*out + p_length, q, q_length);
+    if (p_length > 0) memcpy(*out, p, p_length); /* an empty text of a file may be nowhere */
+    if (q_length > 0) memcpy(*out + p_length, q, q_length);
     (*out)[p_length + q_length] = '\0';
     return DHOW_OK;
 }
