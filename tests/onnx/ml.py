@@ -311,6 +311,8 @@ def tree_regressors(s: Suite) -> None:
     add("leaf", [[(0, 0.5)]])
     add("doubles", forest(s, 3), data=x.astype(np.float64))
     add("tensors", forest(s, 3, modes=MODES[:6]), data=x.astype(np.float64), tensors=True)
+    base = numpy_helper.from_array(np.array([0.1]))
+    add("tensors_base", forest(s, 3), data=x.astype(np.float64), tensors=True, base_values_as_tensor=base)
     fine = np.array([[0.1], [0.1 + 1e-12], [0.1 - 1e-12]])  # which are one number of 32 bits
     add("tensors_fine", [(0, "BRANCH_LEQ", 0.1, 0, [(0, 1.0)], [(0, 2.0)])], data=fine, tensors=True)
 

@@ -9,6 +9,7 @@
 #include "base/memory/alloc.h"
 #include "base/memory/size.h"
 #include "model/operators/ml/ml.h"
+#include "model/operators/shape/shape.h"
 
 /* A list of an attribute: integers, floats, texts, or a tensor. */
 typedef struct list {
@@ -68,17 +69,10 @@ static dhow_status list_of(dhowi_lowering *b, const char *integers, const char *
 /* Numbers of a list, as a row. */
 static dhow_status row_of(dhowi_lowering *b, const list *l, int32_t *out) {
     const int64_t count = l->count;
-    dhow_tensor *tensor;
-    void *data;
     if (l->integers != NULL) return dhowi_constant(b, DHOW_I64, 1, &count, l->integers, out);
     if (l->floats != NULL) return dhowi_constant(b, DHOW_F32, 1, &count, l->floats, out);
-    const dhow_dtype dtype = dhowi_onnx_held(l->tensor->type);
-    DHOWI_TRY(dhowi_tensor_new(b->model->context->cpu, dtype, 1, &count, &tensor));
-    dhow_status status = dhow_tensor_host_ptr(tensor, &data);
-    if (status == DHOW_OK) status = dhowi_onnx_tensor_read(b->model->file, l->tensor, NULL, data);
-    if (status == DHOW_OK) status = dhowi_known(b, tensor, -1, out);
-    dhow_tensor_release(tensor);
-    return status;
+    DHOWI_TRY(dhowi_constant_of(b, l->tensor, out));
+    return dhowi_reshape(b, *out, 1, &count, out);
 }
 
 /* ---- numbers: where each lies in a list, i64 in the shape of x; the list's length: nowhere ----

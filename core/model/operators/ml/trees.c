@@ -7,6 +7,7 @@
 
 #include "base/memory/size.h"
 #include "model/operators/ml/ml.h"
+#include "model/operators/shape/shape.h"
 
 /* The node's x, and the forest behind it. */
 enum { X, FOREST };
@@ -45,7 +46,8 @@ static dhow_status walk(dhowi_lowering *b, const int64_t *facts, int32_t *out) {
     DHOWI_TRY(dhowi_cast_to(b, in[2], dtype, &in[2]));
     DHOWI_TRY(dhowi_cast_to(b, in[4], dtype, &in[4]));
     const dhowi_tensor_desc x = *dhowi_desc_at(b, in[X]);
-    if (x.shape[1] < facts[DHOWI_FOREST_FEATURES])
+    /* A walk reads one at each leaf, too. */
+    if (x.shape[1] < DHOWI_MAX(facts[DHOWI_FOREST_FEATURES], (int64_t)1))
         DHOWI_REFUSE("x has %" PRId64 " features, its nodes ask for %" PRId64, x.shape[1],
                      facts[DHOWI_FOREST_FEATURES]);
     if (dhowi_count_of(dhowi_desc_at(b, in[4])) == 0) in[4] = -1;
@@ -82,8 +84,10 @@ static dhow_status evaluate(dhowi_lowering *b, forest_scores *f) {
         DHOWI_TRY(dhowi_map_number(b, how == 1 ? DHOWI_MAP_LT : DHOWI_MAP_GT, f->met,
                                    how == 1 ? (double)INFINITY : 0, &f->met));
         const dhowi_tensor_desc one = {.dtype = all.dtype};
-        DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
-        if (how != 0) DHOWI_TRY(dhowi_select(b, f->met, f->scores, zero, &f->scores));
+        if (how != 0) {
+            DHOWI_TRY(dhowi_filled(b, &one, 0, &zero));
+            DHOWI_TRY(dhowi_select(b, f->met, f->scores, zero, &f->scores));
+        }
     }
     if (f->facts[DHOWI_FOREST_MEAN] != 0)
         DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_DIV, f->scores,
@@ -91,16 +95,24 @@ static dhow_status evaluate(dhowi_lowering *b, forest_scores *f) {
     return DHOW_OK;
 }
 
-static dhow_status add_base(dhowi_lowering *b, const float *base, int64_t count, int32_t *scores) {
-    int32_t values;
-    DHOWI_TRY(dhowi_ml_constant(b, dhowi_desc_at(b, *scores)->dtype, 1, &count, base, &values));
-    return dhowi_map_two(b, DHOWI_MAP_ADD, *scores, values, scores);
+/* base_values, or those of base_values_as_tensor, as a row; *count is 0 where there are none. */
+static dhow_status base_of(dhowi_lowering *b, int32_t *out, int64_t *count) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "base_values_as_tensor", DHOWI_ATTRIBUTE_TENSOR);
+    uint32_t own;
+    const float *floats = dhowi_ml_floats(b, "base_values", &own);
+    *count = own;
+    if (floats != NULL) return dhowi_constant(b, DHOW_F32, 1, count, floats, out);
+    if (a == NULL || a->tensor == NULL) return DHOW_OK;
+    DHOWI_TRY(dhowi_constant_of(b, a->tensor, out));
+    if (!dhowi_is_float(dhowi_desc_at(b, *out)->dtype))
+        DHOWI_REFUSE("base_values_as_tensor is no tensor of floats");
+    *count = dhowi_count_of(dhowi_desc_at(b, *out));
+    return dhowi_reshape(b, *out, 1, count, out);
 }
 
-/* base_values, or base_values_as_tensor, as a list of f32. */
-static dhow_status refuse_wide_base(dhowi_lowering *b) {
-    if (dhowi_attr(b, "base_values_as_tensor", DHOWI_ATTRIBUTE_TENSOR) == NULL) return DHOW_OK;
-    return dhowi_fail(DHOW_UNSUPPORTED, "unsupported base_values_as_tensor");
+static dhow_status add_base(dhowi_lowering *b, int32_t base, int32_t *scores) {
+    DHOWI_TRY(dhowi_cast_to(b, base, dhowi_desc_at(b, *scores)->dtype, &base));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *scores, base, scores);
 }
 
 /* ONNX Runtime transforms one score by PROBIT alone. */
@@ -114,14 +126,14 @@ static dhow_status finish(dhowi_lowering *b, int32_t scores, int32_t *out) {
 
 dhow_status dhowi_lower_ml_tree_regressor(dhowi_lowering *b) {
     forest_scores f;
-    uint32_t count;
-    const float *base = dhowi_ml_floats(b, "base_values", &count);
-    DHOWI_TRY(refuse_wide_base(b));
+    int32_t base;
+    int64_t count;
+    DHOWI_TRY(base_of(b, &base, &count));
     DHOWI_TRY(evaluate(b, &f));
     const int64_t targets = f.facts[DHOWI_FOREST_TARGETS];
     if (count > 0 && count != targets)
-        DHOWI_REFUSE("base_values has %u numbers for %" PRId64 " targets", count, targets);
-    if (count > 0) DHOWI_TRY(add_base(b, base, targets, &f.scores));
+        DHOWI_REFUSE("base_values has %" PRId64 " numbers for %" PRId64 " targets", count, targets);
+    if (count > 0) DHOWI_TRY(add_base(b, base, &f.scores));
     DHOWI_TRY(finish(b, f.scores, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], DHOW_F32, &b->out[0]);
 }
@@ -149,8 +161,8 @@ static dhow_status choose(dhowi_lowering *b, const forest_scores *f, int32_t *ou
 
 /* One score for two classes. ONNX Runtime takes it for the second class's whichever it is said to
  * be of, and for a probability where no weight is negative. */
-static dhow_status decide(dhowi_lowering *b, const forest_scores *f, const float *base,
-                          uint32_t base_count, int32_t *classes) {
+static dhow_status decide(dhowi_lowering *b, const forest_scores *f, int32_t base,
+                          int64_t base_count, int32_t *classes) {
     const bool positive = f->facts[DHOWI_FOREST_POSITIVE] != 0;
     const bool second = f->facts[DHOWI_FOREST_USED] == 2;
     dhowi_ml_post post;
@@ -158,9 +170,9 @@ static dhow_status decide(dhowi_lowering *b, const forest_scores *f, const float
     DHOWI_TRY(dhowi_ml_post_of(b, &post));
     if (base_count > 1 || (base_count == 1 && second))
         return dhowi_fail(DHOW_UNSUPPORTED,
-                          "unsupported base_values: %u, where one class alone has weights",
+                          "unsupported base_values: %" PRId64 ", where one class alone has weights",
                           base_count);
-    if (base_count == 1) DHOWI_TRY(add_base(b, base, 1, &both[1]));
+    if (base_count == 1) DHOWI_TRY(add_base(b, base, &both[1]));
     DHOWI_TRY(dhowi_ml_exceeds(b, both[1], positive ? 0.5 : 0, classes));
     if (!second) return dhowi_ml_pair(b, post, positive, both[1], &b->out[1]);
     const dhowi_tensor_desc own = *dhowi_desc_at(b, both[1]);
@@ -172,18 +184,17 @@ static dhow_status decide(dhowi_lowering *b, const forest_scores *f, const float
 static dhow_status compute_classes(dhowi_lowering *b) {
     dhowi_ml_labels labels;
     forest_scores f;
-    uint32_t count;
-    int32_t classes;
-    const float *base = dhowi_ml_floats(b, "base_values", &count);
+    int64_t count;
+    int32_t classes, base;
     DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_int64s", "classlabels_strings", &labels));
-    DHOWI_TRY(refuse_wide_base(b));
+    DHOWI_TRY(base_of(b, &base, &count));
     DHOWI_TRY(evaluate(b, &f));
     if (labels.count == 2 && f.facts[DHOWI_FOREST_TARGETS] == 1) {
         DHOWI_TRY(decide(b, &f, base, count, &classes));
     } else {
         if (count > 0 && count != labels.count)
-            DHOWI_REFUSE("base_values has %u numbers for %u classes", count, labels.count);
-        if (count > 0) DHOWI_TRY(add_base(b, base, count, &f.scores));
+            DHOWI_REFUSE("base_values has %" PRId64 " numbers for %u classes", count, labels.count);
+        if (count > 0) DHOWI_TRY(add_base(b, base, &f.scores));
         if (count > 0) f.met = -1;
         DHOWI_TRY(choose(b, &f, &classes));
         DHOWI_TRY(finish(b, f.scores, &b->out[1]));

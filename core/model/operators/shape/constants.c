@@ -10,7 +10,7 @@
 #include "base/memory/size.h"
 #include "model/operators/shape/shape.h"
 
-static dhow_status from_attribute(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out) {
+dhow_status dhowi_constant_of(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out) {
     dhow_dtype dtype;
     int64_t count;
     uint64_t bytes;
@@ -41,7 +41,7 @@ static dhow_status texts(dhowi_lowering *b, const dhowi_slice *from, uint32_t co
 dhow_status dhowi_lower_constant(dhowi_lowering *b) {
     const dhowi_onnx_attribute *a;
     if ((a = dhowi_attr(b, "value", DHOWI_ATTRIBUTE_TENSOR)) != NULL && a->tensor != NULL)
-        return from_attribute(b, a->tensor, &b->out[0]);
+        return dhowi_constant_of(b, a->tensor, &b->out[0]);
     if ((a = dhowi_attr(b, "value_int", DHOWI_ATTRIBUTE_INT)) != NULL)
         return dhowi_constant(b, DHOW_I64, 0, NULL, &a->i, &b->out[0]);
     if ((a = dhowi_attr(b, "value_float", DHOWI_ATTRIBUTE_FLOAT)) != NULL)
@@ -74,7 +74,7 @@ dhow_status dhowi_lower_constant_of_shape(dhowi_lowering *b) {
         if (shape[i] < 0) DHOWI_REFUSE("extent %" PRId64 " in the shape", shape[i]);
     }
     if (a != NULL && a->tensor != NULL) {
-        DHOWI_TRY(from_attribute(b, a->tensor, &value));
+        DHOWI_TRY(dhowi_constant_of(b, a->tensor, &value));
         if (dhowi_count_of(dhowi_desc_at(b, value)) != 1)
             DHOWI_REFUSE("value has several elements");
     } else {

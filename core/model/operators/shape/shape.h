@@ -42,6 +42,8 @@ dhowi_lower_fn dhowi_lower_shape, dhowi_lower_size, dhowi_lower_reshape, dhowi_l
     dhowi_lower_depth_to_space, dhowi_lower_space_to_depth;
 /* string.c */
 dhowi_lower_fn dhowi_lower_string_normalizer, dhowi_lower_string_concat, dhowi_lower_string_split;
+/* The tensor of an attribute, or its texts. */
+dhow_status dhowi_constant_of(dhowi_lowering *b, const dhowi_onnx_tensor *t, int32_t *out);
 /* Texts of a shape, at places of their own; those of a tensor in the file. */
 dhow_status dhowi_texts_of(dhowi_lowering *b, const dhowi_tensor_desc *shape,
                            const dhowi_slice *const *from, int32_t *out);
