@@ -331,9 +331,9 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_ML "::SVMClassifier", 1, LATEST, ml_svm_classifier, 0, 1, 1, "classes by support vectors, and scores of pairs of them"),
     ROW(DHOWI_ML "::SVMRegressor", 1, LATEST, ml_svm_regressor, 0, 1, 1, "numbers by support vectors"),
     ROW(DHOWI_ML "::Scaler", 1, LATEST, ml_scaler, 0, 1, 1, "features shifted and scaled"),
-    ROW(DHOWI_ML "::TreeEnsemble", 1, LATEST, ml_tree_ensemble, 0, 1, 6, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
-    ROW(DHOWI_ML "::TreeEnsembleClassifier", 1, LATEST, ml_tree_classifier, 0, 1, 6, "classes by decision trees, and their scores", .prepared = &dhowi_ml_forest),
-    ROW(DHOWI_ML "::TreeEnsembleRegressor", 1, LATEST, ml_tree_regressor, 0, 1, 6, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::TreeEnsemble", 1, LATEST, ml_tree_ensemble, 0, 1, 1 + DHOWI_FOREST_RESULTS, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::TreeEnsembleClassifier", 1, LATEST, ml_tree_classifier, 0, 1, 1 + DHOWI_FOREST_RESULTS, "classes by decision trees, and their scores", .prepared = &dhowi_ml_forest),
+    ROW(DHOWI_ML "::TreeEnsembleRegressor", 1, LATEST, ml_tree_regressor, 0, 1, 1 + DHOWI_FOREST_RESULTS, "what decision trees say, joined", .prepared = &dhowi_ml_forest),
     ROW(DHOWI_ML "::ZipMap", 1, LATEST, ml_zip_map, 0, 1, 1, "its input: a column for each class, in place of dictionaries"),
 
     /* recurrent */

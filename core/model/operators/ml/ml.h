@@ -70,7 +70,7 @@ dhow_status dhowi_ml_post_of(const dhowi_lowering *b, dhowi_ml_post *out);
 /* Scores [rows, n], transformed. */
 dhow_status dhowi_ml_transform(dhowi_lowering *b, dhowi_ml_post post, int32_t scores, int32_t *out);
 /* The scores of two classes by the second one's, [rows, 1]: the other's is its negative, or, where
- * all `weights` are positive, 1 less it. */
+ * `positive` says that it is a probability, 1 less it. */
 dhow_status dhowi_ml_pair(dhowi_lowering *b, dhowi_ml_post post, bool positive, int32_t score,
                           int32_t *out);
 /* i64[rows]: the column of the largest score. */
@@ -101,6 +101,7 @@ dhow_status dhowi_ml_in_two(dhowi_lowering *b, dhowi_lower_fn *compute, dhowi_lo
 /* The second step of classifiers: the classes in the first result become their labels, which are in
  * these attributes. */
 dhow_status dhowi_ml_finish_classes(dhowi_lowering *b, const char *numbers, const char *texts);
+
 /* ---- attributes ---- */
 
 /* f32, or f64 where the node's input is; integers become f32. */
