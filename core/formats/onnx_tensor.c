@@ -115,12 +115,16 @@ dhow_status dhowi_onnx_tensor_check(const dhowi_onnx_tensor *t, dhow_dtype *out_
                       NAMED(t->name), least, there);
 }
 
+static dhowi_wire wire_of(const dhowi_onnx_tensor *t) {
+    const dhowi_slice m = t->message;
+    return (dhowi_wire){m.data, m.data + m.length, m.data, "tensor", DHOW_OK};
+}
+
 /* ---- texts ---- */
 
 dhow_status dhowi_onnx_tensor_texts(const dhowi_onnx_tensor *t, int64_t count, dhowi_slice *out) {
     enum { STRING_DATA = 6 };
-    dhowi_wire wire = {t->message.data, t->message.data + t->message.length, t->message.data,
-                       "tensor", DHOW_OK};
+    dhowi_wire wire = wire_of(t);
     dhowi_field field;
     int64_t found = 0;
     while (dhowi_wire_next(&wire, &field)) {
@@ -145,8 +149,7 @@ static void store_int(dhow_dtype dtype, void *to, int64_t index, uint64_t value)
 static dhow_status read_typed(const dhowi_onnx_tensor *t, dhow_dtype dtype, int64_t count,
                               void *to) {
     uint32_t number = k_types[t->type].field, width = k_types[t->type].width;
-    dhowi_wire wire = {t->message.data, t->message.data + t->message.length, t->message.data,
-                       "tensor", DHOW_OK};
+    dhowi_wire wire = wire_of(t);
     dhowi_field field;
     int64_t n = 0;
     while (dhowi_wire_next(&wire, &field)) {

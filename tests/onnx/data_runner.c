@@ -67,19 +67,20 @@ static dhowi_wire wire_of(dhowi_slice bytes) {
     return (dhowi_wire){bytes.data, bytes.data + bytes.length, bytes.data, "data", DHOW_OK};
 }
 
-/* string_data of a TensorProto. */
 static int texts_of(const dhowi_onnx_tensor *t, dhow_datum **out) {
-    char **texts = calloc(t->message.length + 1, sizeof *texts); /* each takes two bytes at least */
-    uint32_t count = 0;
-    dhowi_wire wire = wire_of(t->message);
-    dhowi_field field;
-    if (texts == NULL) return give_up("texts", "out of memory");
-    while (dhowi_wire_next(&wire, &field)) {
-        if (field.number == 6) texts[count++] = strndup(field.bytes.data, field.bytes.length);
-    }
-    dhow_status status = dhow_datum_of_texts(t->rank, t->shape, (const char *const *)texts, out);
-    for (uint32_t i = 0; i < count; i++) free(texts[i]);
+    int64_t count = 1;
+    for (int32_t i = 0; i < t->rank; i++) count *= t->shape[i];
+    dhowi_slice *parts = calloc((size_t)count + 1, sizeof *parts);
+    char **texts = calloc((size_t)count + 1, sizeof *texts);
+    dhow_status status = DHOW_OUT_OF_MEMORY;
+    if (parts != NULL && texts != NULL) status = dhowi_onnx_tensor_texts(t, count, parts);
+    for (int64_t i = 0; status == DHOW_OK && i < count; i++)
+        texts[i] = strndup(parts[i].length > 0 ? parts[i].data : "", parts[i].length);
+    if (status == DHOW_OK)
+        status = dhow_datum_of_texts(t->rank, t->shape, (const char *const *)texts, out);
+    for (int64_t i = 0; texts != NULL && i < count; i++) free(texts[i]);
     free(texts);
+    free(parts);
     return status == DHOW_OK ? 1 : give_up("texts", dhow_last_error());
 }
 

@@ -207,8 +207,8 @@ struct dhowi_operator {
     /* Bits of inputs: those that stay f32 beside 16 bits, what may be an additive mask, and what
      * may be a cache. */
     uint32_t whole, masks, caches;
-    /* Makes constants of the node's attributes, once for all plans: its results follow the node's
-     * inputs, `least` in number. */
+    /* In rows of other domains: makes constants of the attributes, once for all plans, which follow
+     * the inputs, `least` in number. */
     const dhowi_operator *prepared;
 };
 enum {

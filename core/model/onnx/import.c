@@ -311,13 +311,13 @@ static dhow_status import_texts(importer *im, const dhowi_scope *s, const dhowi_
 static dhow_status import_nodes(importer *im, dhowi_scope *s, dhowi_subgraph *graph) {
     uint32_t *order, wanted;
     DHOWI_TRY(dhowi_sort_nodes(s, &order, &wanted));
-    /* Room for what is prepared. */
+    /* Room for constants of texts, and for what operators of other domains have prepared. */
     const dhowi_onnx_graph *g = s->graph;
-    uint32_t texts = 0;
+    size_t more = 0;
     for (uint32_t i = 0; i < g->initializer_count; i++)
-        texts += g->initializers[i].type == DHOWI_ONNX_STRING;
-    graph->nodes = dhowi_arena_array(&im->model->arena, 2 * (size_t)g->node_count + texts,
-                                     sizeof *graph->nodes);
+        more += g->initializers[i].type == DHOWI_ONNX_STRING;
+    for (uint32_t i = 0; i < g->node_count; i++) more += g->nodes[i].domain.length > 0;
+    graph->nodes = dhowi_arena_array(&im->model->arena, g->node_count + more, sizeof *graph->nodes);
     dhow_status status = graph->nodes != NULL ? DHOW_OK : dhowi_fail_memory("model");
     for (uint32_t i = 0; i < g->initializer_count && status == DHOW_OK; i++)
         if (g->initializers[i].type == DHOWI_ONNX_STRING)

@@ -13,6 +13,7 @@
 #include "base/memory/array.h"
 #include "base/memory/size.h"
 #include "model/operators/ml/ml.h"
+#include "model/operators/shape/shape.h"
 
 /* As in kernels/trees.k. */
 enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8, ASKS = 16, FEATURE_SHIFT = 5 };
@@ -64,27 +65,17 @@ static double number_at(const numbers *n, uint32_t i) {
 
 static dhow_status read_tensor(dhowi_lowering *b, const dhowi_onnx_tensor *t, const char *name,
                                bool bytes_wanted, numbers *out) {
-    dhow_dtype dtype;
-    int64_t count;
-    uint64_t bytes;
-    DHOWI_TRY(dhowi_onnx_tensor_check(t, &dtype, &count, &bytes));
+    int32_t ref;
+    DHOWI_TRY(dhowi_constant_of(b, t, &ref));
+    const dhow_dtype dtype = dhowi_desc_at(b, ref)->dtype;
+    const int64_t count = dhowi_count_of(dhowi_desc_at(b, ref));
     if (bytes_wanted ? dtype != DHOW_U8 : dtype != DHOW_F64 && dtype != DHOW_F32)
         return dhowi_fail(DHOW_UNSUPPORTED, "%s is of type %s", name, dhow_dtype_name(dtype));
     if (count > MOST_NODES) DHOWI_REFUSE("%s has %" PRId64 " numbers", name, count);
     out->doubles = dhowi_alloc_array((size_t)count + 1, sizeof(double));
     if (out->doubles == NULL) return dhowi_fail_memory("plan");
-    DHOWI_TRY(dhowi_onnx_tensor_read(b->model->file, t, NULL, out->doubles));
-    /* In place, from the last one on. */
-    for (int64_t i = count; dtype == DHOW_F32 && i-- > 0;) {
-        float value;
-        memcpy(&value, (const char *)out->doubles + (size_t)i * sizeof value, sizeof value);
-        out->doubles[i] = (double)value;
-    }
-    for (int64_t i = count; dtype == DHOW_U8 && i-- > 0;)
-        out->doubles[i] = (double)((const uint8_t *)out->doubles)[i];
-    out->count = (uint32_t)count;
     out->f64 = dtype == DHOW_F64;
-    return DHOW_OK;
+    return dhowi_floats(b, ref, out->doubles, (uint32_t)count, &out->count);
 }
 
 /* Missing lists have no numbers. */
@@ -654,7 +645,7 @@ static dhow_status targets_of(dhowi_lowering *b, bool classifies, forest *f) {
     dhowi_ml_labels labels;
     f->targets = dhowi_attr_int(b, "n_targets", 1);
     if (classifies) {
-        DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_int64s", "classlabels_strings", &labels));
+        DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
         f->targets = labels.count;
     }
     if (f->targets < 1 || f->targets > MOST_FEATURES)

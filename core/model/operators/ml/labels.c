@@ -293,7 +293,7 @@ dhow_status dhowi_lower_ml_one_hot(dhowi_lowering *b) {
 dhow_status dhowi_lower_ml_zip_map(dhowi_lowering *b) {
     dhowi_ml_labels labels;
     int32_t x;
-    DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_int64s", "classlabels_strings", &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     DHOWI_TRY(dhowi_ml_rows(b, b->in[0], &x));
     if (dhowi_desc_at(b, x)->shape[1] != labels.count)
         DHOWI_REFUSE("x has %" PRId64 " columns for %u labels", dhowi_desc_at(b, x)->shape[1],

@@ -48,7 +48,7 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     int32_t scores, classes;
     (void)dhowi_ml_floats(b, "intercepts", &targets);
     DHOWI_TRY(dhowi_ml_post_of(b, &post));
-    DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_ints", "classlabels_strings", &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     if (targets == 0) targets = labels.count;
     const bool pair = targets == 1 && labels.count == 2;
     if (!pair && targets != labels.count)
@@ -65,10 +65,6 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->out[1], DHOW_F32, &b->out[1]);
 }
 
-static dhow_status name_classes(dhowi_lowering *b) {
-    return dhowi_ml_finish_classes(b, "classlabels_ints", "classlabels_strings");
-}
-
 dhow_status dhowi_lower_ml_linear_classifier(dhowi_lowering *b) {
-    return dhowi_ml_in_two(b, compute_classes, name_classes);
+    return dhowi_ml_in_two(b, compute_classes, dhowi_ml_name_classes);
 }

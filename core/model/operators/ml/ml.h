@@ -80,14 +80,13 @@ dhow_status dhowi_ml_exceeds(dhowi_lowering *b, int32_t score, double limit, int
 
 /* ---- class labels ---- */
 
-/* The attributes that name classes: integers, or texts where there are such. */
+/* The attributes that name classes, classlabels_...: integers, or texts where there are such. */
 typedef struct dhowi_ml_labels {
     const int64_t *numbers;
     const dhowi_slice *texts;
     uint32_t count;
 } dhowi_ml_labels;
-dhow_status dhowi_ml_labels_of(dhowi_lowering *b, const char *numbers, const char *texts,
-                               dhowi_ml_labels *out);
+dhow_status dhowi_ml_labels_of(dhowi_lowering *b, dhowi_ml_labels *out);
 /* The labels of known or numbered classes, i64 of any shape. Texts are made on the host: these
  * classes must be known. */
 dhow_status dhowi_ml_name(dhowi_lowering *b, const dhowi_ml_labels *labels, int32_t classes,
@@ -98,9 +97,8 @@ dhow_status dhowi_ml_name(dhowi_lowering *b, const dhowi_ml_labels *labels, int3
 /* Lowers the node in two steps, between which the plan may stop: `compute` gives its results, of
  * which `finish` makes others once their values are known. */
 dhow_status dhowi_ml_in_two(dhowi_lowering *b, dhowi_lower_fn *compute, dhowi_lower_fn *finish);
-/* The second step of classifiers: the classes in the first result become their labels, which are in
- * these attributes. */
-dhow_status dhowi_ml_finish_classes(dhowi_lowering *b, const char *numbers, const char *texts);
+/* The second step of classifiers: the classes in the first result become their labels. */
+dhowi_lower_fn dhowi_ml_name_classes;
 
 /* ---- attributes ---- */
 

@@ -154,14 +154,14 @@ dhow_status dhowi_ml_exceeds(dhowi_lowering *b, int32_t score, double limit, int
 
 /* ---- labels ---- */
 
-dhow_status dhowi_ml_labels_of(dhowi_lowering *b, const char *numbers, const char *texts,
-                               dhowi_ml_labels *out) {
-    const dhowi_onnx_attribute *t = dhowi_attr(b, texts, DHOWI_ATTRIBUTE_STRINGS);
+dhow_status dhowi_ml_labels_of(dhowi_lowering *b, dhowi_ml_labels *out) {
+    const dhowi_onnx_attribute *t = dhowi_attr(b, "classlabels_strings", DHOWI_ATTRIBUTE_STRINGS);
     *out = (dhowi_ml_labels){0};
-    out->numbers = dhowi_attr_ints(b, numbers, &out->count);
+    out->numbers = dhowi_attr_ints(b, "classlabels_int64s", &out->count);
+    if (out->count == 0) out->numbers = dhowi_attr_ints(b, "classlabels_ints", &out->count);
     const bool has_texts = t != NULL && t->string_count > 0;
-    if (has_texts && out->count > 0) DHOWI_REFUSE("it has both %s and %s", numbers, texts);
-    if (!has_texts && out->count == 0) DHOWI_REFUSE("it has neither %s nor %s", numbers, texts);
+    if (has_texts && out->count > 0) DHOWI_REFUSE("its class labels are both integers and texts");
+    if (!has_texts && out->count == 0) DHOWI_REFUSE("it has no class labels");
     if (!has_texts) return DHOW_OK;
     *out = (dhowi_ml_labels){.texts = t->strings, .count = t->string_count};
     return DHOW_OK;
@@ -216,9 +216,9 @@ dhow_status dhowi_ml_in_two(dhowi_lowering *b, dhowi_lower_fn *compute, dhowi_lo
     return DHOW_OK;
 }
 
-dhow_status dhowi_ml_finish_classes(dhowi_lowering *b, const char *numbers, const char *texts) {
+dhow_status dhowi_ml_name_classes(dhowi_lowering *b) {
     dhowi_ml_labels labels;
     if (b->node->out[0] < 0) return DHOW_OK; /* nobody asks */
-    DHOWI_TRY(dhowi_ml_labels_of(b, numbers, texts, &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     return dhowi_ml_name(b, &labels, b->out[0], &b->out[0]);
 }

@@ -367,7 +367,7 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     int32_t classes;
     DHOWI_TRY(read_machine(b, &m));
     DHOWI_TRY(dhowi_ml_post_of(b, &post));
-    DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_ints", "classlabels_strings", &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     const int64_t *each = dhowi_attr_ints(b, "vectors_per_class", &count);
     const pairs p = {each, labels.count, (int64_t)labels.count * (labels.count - 1) / 2};
     for (uint32_t i = 0; i < count; i++) {
@@ -393,13 +393,13 @@ static dhow_status finish_classes(dhowi_lowering *b) {
     uint32_t estimates, vectors;
     (void)dhowi_ml_floats(b, "prob_a", &estimates);
     (void)dhowi_attr_ints(b, "vectors_per_class", &vectors);
-    DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_ints", "classlabels_strings", &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     DHOWI_TRY(dhowi_ml_post_of(b, &post));
     if (estimates > 0 && vectors > 0 && b->out_count > 1) {
         DHOWI_TRY(couple_pairs(b, labels.count, b->out[1], &b->out[1]));
         DHOWI_TRY(dhowi_ml_transform(b, post, b->out[1], &b->out[1]));
     }
-    return dhowi_ml_finish_classes(b, "classlabels_ints", "classlabels_strings");
+    return dhowi_ml_name_classes(b);
 }
 
 dhow_status dhowi_lower_ml_svm_classifier(dhowi_lowering *b) {

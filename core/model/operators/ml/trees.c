@@ -186,7 +186,7 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     forest_scores f;
     int64_t count;
     int32_t classes, base;
-    DHOWI_TRY(dhowi_ml_labels_of(b, "classlabels_int64s", "classlabels_strings", &labels));
+    DHOWI_TRY(dhowi_ml_labels_of(b, &labels));
     DHOWI_TRY(base_of(b, &base, &count));
     DHOWI_TRY(evaluate(b, &f));
     if (labels.count == 2 && f.facts[DHOWI_FOREST_TARGETS] == 1) {
@@ -203,10 +203,6 @@ static dhow_status compute_classes(dhowi_lowering *b) {
     return dhowi_cast_to(b, b->out[1], DHOW_F32, &b->out[1]);
 }
 
-static dhow_status name_classes(dhowi_lowering *b) {
-    return dhowi_ml_finish_classes(b, "classlabels_int64s", "classlabels_strings");
-}
-
 dhow_status dhowi_lower_ml_tree_classifier(dhowi_lowering *b) {
-    return dhowi_ml_in_two(b, compute_classes, name_classes);
+    return dhowi_ml_in_two(b, compute_classes, dhowi_ml_name_classes);
 }

@@ -163,6 +163,24 @@ dhow_status dhowi_lower_loop(dhowi_lowering *b) {
     return DHOW_OK;
 }
 
+/* ---- loops of as many iterations as there are parts ---- */
+
+typedef dhow_status step_fn(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body);
+
+/* From where the plan stopped on. */
+static dhow_status lay_out(dhowi_lowering *b, dhowi_frame *f, step_fn *enter_body,
+                           step_fn *leave_body) {
+    const dhowi_node *node = b->node;
+    const dhowi_subgraph *body = node->branch[0];
+    while (f->iteration < f->trips) {
+        if (!f->inside) DHOWI_TRY(enter_body(b, f, body));
+        DHOWI_TRY(dhowi_lower_branch(b, body));
+        b->node = node;
+        DHOWI_TRY(leave_body(b, f, body));
+    }
+    return DHOW_OK;
+}
+
 /* ---- Scan ---- */
 
 /* The number of an attribute's list, 0 where it is missing. */
@@ -219,9 +237,12 @@ static dhow_status begin_scan(dhowi_lowering *b, uint32_t scanned, dhowi_frame *
     return DHOW_OK;
 }
 
-static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body,
-                              uint32_t scanned) {
-    const uint32_t states = f->in_count - scanned;
+static uint32_t states_of(const dhowi_lowering *b, const dhowi_frame *f) {
+    return f->in_count - (uint32_t)dhowi_attr_int(b, "num_scan_inputs", 0);
+}
+
+static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
+    const uint32_t states = states_of(b, f), scanned = f->in_count - states;
     DHOWI_TRY(enter(b, body));
     for (uint32_t i = 0; i < f->in_count; i++) {
         int32_t part = f->in[i], axis;
@@ -238,8 +259,8 @@ static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_sub
     return DHOW_OK;
 }
 
-static dhow_status leave_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body,
-                              uint32_t states) {
+static dhow_status leave_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
+    const uint32_t states = states_of(b, f);
     int32_t next[DHOWI_MAX_OUTPUTS_OF_NODE];
     for (uint32_t i = 0; i < body->output_count; i++) {
         int32_t ref;
@@ -258,20 +279,14 @@ static dhow_status leave_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_sub
 
 dhow_status dhowi_lower_scan(dhowi_lowering *b) {
     const dhowi_node *node = b->node;
-    const dhowi_subgraph *body = node->branch[0];
     dhowi_frame *f = dhowi_find_frame(b, node);
     int64_t scanned;
     DHOWI_TRY(dhowi_attr_needed(b, "num_scan_inputs", &scanned));
     if (scanned < 1 || scanned > node->in_count)
         DHOWI_REFUSE("num_scan_inputs is %" PRId64 " of %u inputs", scanned, node->in_count);
     if (f == NULL) DHOWI_TRY(begin_scan(b, (uint32_t)scanned, &f));
-    const uint32_t states = f->in_count - (uint32_t)scanned, each = body->output_count - states;
-    while (f->iteration < f->trips) {
-        if (!f->inside) DHOWI_TRY(enter_scan(b, f, body, (uint32_t)scanned));
-        DHOWI_TRY(dhowi_lower_branch(b, body));
-        b->node = node;
-        DHOWI_TRY(leave_scan(b, f, body, states));
-    }
+    DHOWI_TRY(lay_out(b, f, enter_scan, leave_scan));
+    const uint32_t states = states_of(b, f), each = node->branch[0]->output_count - states;
     int32_t out[DHOWI_MAX_OUTPUTS_OF_NODE];
     b->out_count = f->out_count;
     for (uint32_t i = 0; i < b->out_count; i++) {
@@ -330,16 +345,9 @@ static dhow_status leave_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_subg
 }
 
 dhow_status dhowi_lower_sequence_map(dhowi_lowering *b) {
-    const dhowi_node *node = b->node;
-    const dhowi_subgraph *body = node->branch[0];
-    dhowi_frame *f = dhowi_find_frame(b, node);
+    dhowi_frame *f = dhowi_find_frame(b, b->node);
     if (f == NULL) DHOWI_TRY(begin_map(b, &f));
-    while (f->iteration < f->trips) {
-        if (!f->inside) DHOWI_TRY(enter_map(b, f, body));
-        DHOWI_TRY(dhowi_lower_branch(b, body));
-        b->node = node;
-        DHOWI_TRY(leave_map(b, f, body));
-    }
+    DHOWI_TRY(lay_out(b, f, enter_map, leave_map));
     b->out_count = f->out_count;
     for (uint32_t i = 0; i < f->out_count; i++) {
         int32_t *elements;
