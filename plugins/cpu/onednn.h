@@ -173,6 +173,7 @@ void onednn_primitive_release(onednn_primitive *made);
 typedef struct onednn_work {
     cpu_device *device;
     int alone; /* too small to divide */
+    int whole; /* threads divide its sums: always as many as planned, for the same bits each time */
     cpu_times times;
     dnnl_status_t (*make)(void *plan, onednn_primitive *made); /* for OpenMP's present threads */
     void *plan;
@@ -184,6 +185,8 @@ void onednn_work_init(onednn_work *work, cpu_device *device, double products);
 /* Makes the first primitive, from which a plan takes its layouts. */
 int32_t onednn_work_prepare(onednn_work *work, dhow_error *err);
 cpu_region onednn_work_begin(onednn_work *work);
+/* How many threads have what runs in the region. */
+int onednn_work_threads(const onednn_work *work, const cpu_region *region);
 /* Sets the addresses (one per operand, in their order) and runs, between begin and end. */
 int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addresses,
                         dhow_error *err);

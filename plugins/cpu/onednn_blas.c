@@ -331,6 +331,7 @@ static int32_t blas_plan_make(void *handle, const dhow_blas_desc *desc, void **o
     plan->residual_index = -1;
     onednn_work_init(&plan->work, device,
                      (double)desc->m * (double)desc->n * (double)desc->k * (double)desc->batch);
+    plan->work.whole = (desc->flags & DHOW_BLAS_CONSTANT_B) == 0;
     plan->work.make = make_primitive;
     plan->work.plan = plan;
     if (plain) {
@@ -456,7 +457,7 @@ static int32_t run_plain(blas_plan *plan, const float *a, const float *b, float 
     const char transpose_b = desc->flags & DHOW_BLAS_TRANSPOSE_B ? 'T' : 'N';
     dnnl_status_t status = dnnl_success;
     cpu_region region = onednn_work_begin(&plan->work);
-    const int before = onednn_threads_enter(region.threads);
+    const int before = onednn_threads_enter(onednn_work_threads(&plan->work, &region));
     for (int64_t i = 0; i < desc->batch && status == dnnl_success; i++) {
         status =
             plan->dnnl->dnnl_sgemm(transpose_a, transpose_b, desc->m, desc->n, desc->k, desc->alpha,

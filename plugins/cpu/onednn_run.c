@@ -104,6 +104,7 @@ enum {                        /* multiplications */
 void onednn_work_init(onednn_work *work, cpu_device *device, double products) {
     work->device = device;
     work->alone = products < ALONE_BELOW;
+    work->whole = 0;
     work->times.products = products;
 }
 
@@ -168,7 +169,7 @@ int32_t onednn_work_prepare(onednn_work *work, dhow_error *err) {
     const int32_t status = take(work, planned_threads(work), &first, err);
     if (status != DHOW_OK) return status;
     /* Writing the code of a primitive takes as long as a hundred runs of a small one. */
-    if (first->threads > 1 && work->times.products < MADE_TWICE_BELOW &&
+    if (first->threads > 1 && !work->whole && work->times.products < MADE_TWICE_BELOW &&
         take(work, 1, &alone, err) == DHOW_OK) {
         atomic_store(&alone->taken, false);
     }
@@ -191,10 +192,14 @@ cpu_region onednn_work_begin(onednn_work *work) {
     return cpu_region_begin(&work->device->team);
 }
 
+int onednn_work_threads(const onednn_work *work, const cpu_region *region) {
+    return work->whole ? planned_threads(work) : region->threads;
+}
+
 int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addresses,
                         dhow_error *err) {
     onednn_primitive *one = NULL;
-    int32_t found = take(work, region->threads, &one, err);
+    int32_t found = take(work, onednn_work_threads(work, region), &one, err);
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;

@@ -310,6 +310,7 @@ static int32_t training_plan_make(void *handle, const dhow_conv_desc *d, void **
                       : d->flags & DHOW_CONV_TRANSPOSED    ? BACK_IMAGE
                                                            : FORWARD;
     onednn_work_init(&plan->work, device, products_of(d));
+    plan->work.whole = plan->direction == BACK_WEIGHT;
     plan->work.make = make_primitive;
     plan->work.plan = plan;
     for (int i = 0; i < TENSORS; i++) {

@@ -6,8 +6,11 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dhow/dhow.h"
 #include "dhow/model_steps.h"
@@ -209,16 +212,19 @@ static dhow_trainer *trainer_of(const network *n, const dhow_trainer_options *op
 
 /* One part in 10,000: f32 sums in another order, and steps that pass differences on. The CNN passes
  * them on most, by the corners of its ReLUs and pools: PyTorch's own losses in f32 and in f64 agree
- * to 2e-6 for 70 steps, and are 4 % apart in the end. */
+ * to 2e-6 for 70 steps, and are 4 % apart in the end. From there on a loss may be a quarter off,
+ * but not their sum. */
 static void compare(const network *n, const dhow_trainer_options *optimizer, const double *want) {
     dhow_trainer *t = trainer_of(n, optimizer);
-    double worst = 0;
+    double worst = 0, sum = 0, wanted_sum = 0;
     for (int64_t step = 0; step < STEPS; step++) {
         dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2, .sample_count = n->size);
-        const double tolerance = step < n->steps ? 1e-4 : 5e-2;
+        const double tolerance = step < n->steps ? 1e-4 : 0.25;
         double loss;
         n->batch(step, n->size, &batch);
         OK(dhow_trainer_step(t, &batch, &loss));
+        sum += loss;
+        wanted_sum += want[step];
         worst = fmax(worst, fabs(loss - want[step]) / want[step]);
         cr_expect(fabs(loss - want[step]) <= tolerance * want[step],
                   "%s, optimizer %d, step %lld: loss %.9g, PyTorch's %.9g", n->name,
@@ -226,18 +232,80 @@ static void compare(const network *n, const dhow_trainer_options *optimizer, con
         dhow_tensor_release(batch.tensors[0]);
         dhow_tensor_release(batch.tensors[1]);
     }
+    cr_expect(fabs(sum - wanted_sum) <= 0.02 * wanted_sum,
+              "%s, optimizer %d: the losses add up to %.9g, PyTorch's to %.9g", n->name,
+              (int)optimizer->optimizer, sum, wanted_sum);
     cr_log_info("%s, optimizer %d: losses differ by %.1e at most", n->name,
                 (int)optimizer->optimizer, worst);
     dhow_trainer_release(t);
 }
 
+static const network k_networks[] = {
+    {"mlp", build_mlp, images, 32, DHOW_LOSS_CROSS_ENTROPY, STEPS, 0.02},
+    {"cnn", build_cnn, images, 64, DHOW_LOSS_CROSS_ENTROPY, 70, 0.02},
+    {"words", build_words, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
+    {"transformer", build_transformer, words, 32, DHOW_LOSS_MSE, STEPS, 0.002},
+    {"lstm", build_lstm, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
+};
+
 Test(train_losses, of_200_steps_are_those_of_pytorch) {
-    static const network networks[] = {
-        {"mlp", build_mlp, images, 32, DHOW_LOSS_CROSS_ENTROPY, STEPS, 0.02},
-        {"cnn", build_cnn, images, 64, DHOW_LOSS_CROSS_ENTROPY, 70, 0.02},
-        {"words", build_words, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
-        {"transformer", build_transformer, words, 32, DHOW_LOSS_MSE, STEPS, 0.002},
-        {"lstm", build_lstm, words, 32, DHOW_LOSS_MSE, STEPS, 0.02},
-    };
-    for (size_t i = 0; i < 10; i++) compare(&networks[i / 2], &k_optimizers[i % 2], k_losses[i]);
+    for (size_t i = 0; i < 10; i++) compare(&k_networks[i / 2], &k_optimizers[i % 2], k_losses[i]);
+}
+
+/* ---- beside others ---- */
+
+typedef struct neighbour {
+    pthread_t thread;
+    atomic_int leaves;
+} neighbour;
+
+/* Takes the device's threads for some 100 microseconds each, with pauses as long. */
+static void *work_beside(void *handle) {
+    enum { COUNT = 1 << 19 };
+    neighbour *n = handle;
+    dhow_stream *stream;
+    dhow_tensor *x, *y;
+    OK(dhow_stream_create(g_device, &stream));
+    OK(dhow_tensor_uniform(g_device, DHOW_F32, DHOW_SHAPE(COUNT), -1, 1, 1, &x));
+    OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(COUNT), &y));
+    for (uint32_t i = 0; !atomic_load(&n->leaves); i++) {
+        const struct timespec pause = {.tv_nsec = 20000 * (long)(i * 2654435761u >> 29)};
+        OK(dhow_exp(stream, x, y));
+        OK(dhow_stream_sync(stream));
+        (void)nanosleep(&pause, NULL);
+    }
+    dhow_tensor_release(x);
+    dhow_tensor_release(y);
+    dhow_stream_release(stream);
+    return NULL;
+}
+
+static void losses_of(const network *n, double *losses, int count) {
+    dhow_trainer *t = trainer_of(n, &k_optimizers[0]);
+    for (int step = 0; step < count; step++) {
+        dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2, .sample_count = n->size);
+        n->batch(step, n->size, &batch);
+        OK(dhow_trainer_step(t, &batch, &losses[step]));
+        dhow_tensor_release(batch.tensors[0]);
+        dhow_tensor_release(batch.tensors[1]);
+    }
+    dhow_trainer_release(t);
+}
+
+/* Whoever else uses the device, and so whatever threads are left. */
+Test(train_losses, are_the_same_bits_beside_others) {
+    enum { MOST_STEPS = 100 };
+    const int count = g_device == g_cpu ? MOST_STEPS : 20;
+    double alone[MOST_STEPS], beside[MOST_STEPS];
+    for (size_t i = 0; i < sizeof k_networks / sizeof *k_networks; i++) {
+        neighbour n = {.leaves = 0};
+        losses_of(&k_networks[i], alone, count);
+        cr_assert_eq(pthread_create(&n.thread, NULL, work_beside, &n), 0);
+        losses_of(&k_networks[i], beside, count);
+        atomic_store(&n.leaves, 1);
+        (void)pthread_join(n.thread, NULL);
+        for (int step = 0; step < count; step++)
+            cr_assert_eq(alone[step], beside[step], "%s, step %d: %.17g alone, %.17g beside others",
+                         k_networks[i].name, step, alone[step], beside[step]);
+    }
 }
