@@ -60,6 +60,7 @@ typedef struct cpu_device {
     cpu_backend *backend;
     cpu_team team;
     int isa;                     /* CPU_ISA_* */
+    int reads_rows_ahead;
     uint64_t memory_bytes;       /* that there can be at most, 0 when unknown */
     pthread_mutex_t lock;        /* guards builtins and forms */
     cpu_kernel_object *builtins; /* made on first lookup, freed with the device */
@@ -83,6 +84,8 @@ cpu_features cpu_features_here(void);
 int cpu_isa_of(const cpu_features *features);
 #endif
 int cpu_best_isa(void); /* -1 where there is none */
+/* Whether the processor sees by itself that rows of a matrix are read beside each other. */
+int cpu_reads_rows_ahead(void);
 const char *cpu_isa_name(int isa);
 void cpu_model_name(char *out, size_t bytes);
 

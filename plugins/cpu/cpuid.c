@@ -54,8 +54,17 @@ int cpu_best_isa(void) {
     const cpu_features here = cpu_features_here();
     return cpu_isa_of(&here);
 }
+
+/* Zen 5: eight rows beside each other come at 68 GB/s, but at 50 where they are asked for. */
+int cpu_reads_rows_ahead(void) {
+    enum { ZEN_5 = 0x1a };
+    uint32_t a = 0, b, c, d;
+    if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &a, &b, &c, &d)) return 0;
+    return (a >> 8 & 0xf) + (a >> 20 & 0xff) >= ZEN_5; /* family */
+}
 #else
 int cpu_best_isa(void) { return CPU_ISA_V2; } /* the only entry: the compiler's default */
+int cpu_reads_rows_ahead(void) { return 0; }
 #endif
 
 const char *cpu_isa_name(int isa) {

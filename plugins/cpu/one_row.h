@@ -10,8 +10,10 @@
 
 /* c[n] = a[k] b[k][n], or a[k] b[n][k] transposed. */
 typedef struct one_row_job {
-    int64_t n, k, ldb;      /* ldb: floats from row to row of b */
-    int transposed, cached; /* cached: so little that a cache holds what b is a part of */
+    int64_t n, k, ldb; /* ldb: floats from row to row of b */
+    int transposed;
+    int cached; /* so little that a cache holds what b is a part of */
+    int ahead;  /* the processor itself fetches what comes of rows beside each other */
     const float *a, *b;
     float *c;
 } one_row_job;

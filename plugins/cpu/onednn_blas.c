@@ -428,6 +428,7 @@ static void run_one_row(blas_plan *plan, one_row *run, const float *a, const flo
             .ldb = d->ldb,
             .transposed = (d->flags & DHOW_BLAS_TRANSPOSE_B) != 0,
             .cached = d->n * d->k <= CACHED,
+            .ahead = plan->device->reads_rows_ahead,
             .a = a + i * d->stride_a + row,
             .b = b + i * d->stride_b + row * d->ldb,
             .c = part == 0 ? c + i * d->stride_c : sums + (i * (parts - 1) + part - 1) * d->n};

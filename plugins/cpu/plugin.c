@@ -123,6 +123,7 @@ static int32_t device_open(void *backend, uint32_t index, void **out_device, dho
     memset(device, 0, sizeof *device);
     device->backend = backend;
     device->isa = device->backend->isa;
+    device->reads_rows_ahead = cpu_reads_rows_ahead();
     cpu_team_init(&device->team, (int)host->cpu_threads);
     device->team.apart = device->backend->apart != CPU_NEVER;
     uint64_t unused = 0;

@@ -11,7 +11,8 @@
 #include "numbers_fixture.h"
 
 /* In two parts, with rows of b that lie apart; what is behind the results stays as it is. */
-static void expect_product(one_row *run, int64_t n, int64_t k, int transposed, int cached) {
+static void expect_product(one_row *run, int64_t n, int64_t k, int transposed, int cached,
+                           int ahead) {
     const int64_t ldb = (transposed ? k : n) + 2;
     float *a = numbers(k), *b = numbers((transposed ? n : k) * ldb), *c = numbers(n + 1);
     const float behind = c[n];
@@ -20,6 +21,7 @@ static void expect_product(one_row *run, int64_t n, int64_t k, int transposed, i
                              .ldb = ldb,
                              .transposed = transposed,
                              .cached = cached,
+                             .ahead = ahead,
                              .a = a,
                              .b = b,
                              .c = c};
@@ -39,8 +41,9 @@ static void expect_product(one_row *run, int64_t n, int64_t k, int transposed, i
 
 static void expect_products(one_row *run) {
     static const int64_t extents[] = {1, 7, 16, 33, 67, 300, 1100};
-    for (int i = 0; i < 7 * 7 * 3; i++)
-        expect_product(run, extents[i / 3 % 7], extents[i / 21], i % 3 == 0, i % 3 == 1);
+    for (int i = 0; i < 7 * 7 * 4; i++)
+        expect_product(run, extents[i / 4 % 7], extents[i / 28], i % 4 == 0, i % 4 == 1,
+                       i % 4 == 2);
 }
 
 Test(one_row, equals_sums_in_double) {
