@@ -35,6 +35,9 @@ static float rarely(int64_t query, int64_t key) { return hide(key == 150 && quer
 static float lowest(int64_t query, int64_t key) {
     return query % 3 == 0 || key >= 20 ? -3.402823466e38f : 0;
 }
+/* Of rows that are the last ones of a cache. */
+static int64_t g_earlier;
+static float in_cache(int64_t query, int64_t key) { return hide(key > g_earlier + query); }
 
 static float number(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
@@ -92,14 +95,42 @@ static dhow_tensor *mask_tensor(const extents *e, mask_of *mask) {
     return t;
 }
 
+/* The keys are all that is in a cache, whose rows see no later ones. */
+static void attend_to_cache(const extents *e, dhow_tensor *const qkv[3], dhow_tensor *y) {
+    static const char *const names[] = {"q", "k", "v"};
+    const int64_t length = e->keys;
+    dhow_model *m;
+    dhow_model_value v[4];
+    dhow_tensor *in[] = {qkv[0], qkv[1], qkv[2], NULL};
+    OK(dhow_model_create(g_context, &m));
+    for (int i = 0; i < 3; i++) {
+        dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
+        OK(dhow_tensor_get_info(in[i], &info));
+        OK(dhow_model_input(m, names[i], DHOW_F32, info.rank, info.shape, &v[i]));
+    }
+    OK(dhow_model_input(m, "n", DHOW_I64, DHOW_SHAPE(1), &v[3]));
+    OK(dhow_model_cached_attention(m, v[0], v[1], v[2], v[3], 1, 0, 0, &v[0]));
+    OK(dhow_model_output(m, "y", v[0]));
+    OK(dhow_model_to(m, g_device));
+    OK(dhow_tensor_from_data(g_device, DHOW_I64, DHOW_SHAPE(1), &length, &in[3]));
+    OK(dhow_model_run_into(m, NULL, in, 4, &y, 1));
+    dhow_tensor_release(in[3]);
+    dhow_model_release(m);
+}
+
 static void check(const extents *e, mask_of *mask) {
     float *q, *k, *v, *y = malloc((size_t)(HEADS * e->rows * e->features) * sizeof *y);
     dhow_tensor *tq = random_tensor(HEADS, e->rows, e->depth, 1, &q),
                 *tk = random_tensor(HEADS, e->keys, e->depth, 2, &k),
-                *tv = random_tensor(HEADS, e->keys, e->features, 3, &v), *ty,
-                *tm = mask != NULL ? mask_tensor(e, mask) : NULL;
+                *tv = random_tensor(HEADS, e->keys, e->features, 3, &v), *ty, *tm = NULL;
     OK(dhow_tensor_create(g_device, DHOW_F32, DHOW_SHAPE(1, HEADS, e->rows, e->features), &ty));
-    OK(dhow_scaled_dot_product_attention(NULL, tq, tk, tv, tm, 0, 0, ty));
+    if (mask == in_cache) {
+        g_earlier = e->keys - e->rows;
+        attend_to_cache(e, (dhow_tensor *[]){tq, tk, tv}, ty);
+    } else {
+        if (mask != NULL) tm = mask_tensor(e, mask);
+        OK(dhow_scaled_dot_product_attention(NULL, tq, tk, tv, tm, 0, 0, ty));
+    }
     cr_assert_not_null(y);
     OK(dhow_tensor_read(ty, y, (size_t)(HEADS * e->rows * e->features) * sizeof *y));
     for (int64_t i = 0; i < HEADS * e->rows * e->features; i++) {
@@ -128,6 +159,18 @@ Test(attention_numbers, heads_of_all_sizes_that_models_have_are_right) {
     static const int64_t sizes[] = {32, 48, 64, 80, 96, 128, 256};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check(&(extents){20, 140, sizes[i], sizes[i]}, after);
+}
+
+/* One row has other blocks of keys than several. */
+Test(attention_numbers, behind_a_cache_they_are_those_of_double) {
+    static const int64_t sizes[] = {1, 7, 16, 20, 32, 37, 64, 80, 96, 128, 200, 256};
+    static const int64_t keys[] = {5, 8, 67, 300, 523};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            check(&(extents){1, keys[k], sizes[i], sizes[i]}, in_cache);
+            check(&(extents){5, keys[k], sizes[i], sizes[i]}, in_cache);
+        }
+    }
 }
 
 /* A block whose keys are all hidden is not read: half the work of a causal mask. */
