@@ -91,6 +91,35 @@ static void sum_row(const dhow_conv_desc *d, const float *product, row_range see
     if (step > 1) spread(y, sums, d->out[2], step);
 }
 
+/* Windows that lie beside each other: each element of y sees one of x. */
+static int is_tiled(const dhow_conv_desc *d) {
+    return d->kh == d->stride[0] && d->kw == d->stride[1] && d->dilation[0] == 1 &&
+           d->dilation[1] == 1 && d->pad[0] == 0 && d->pad[1] == 0 && d->out[1] == d->h * d->kh &&
+           d->out[2] == d->w * d->kw;
+}
+
+/* y[width][step] = bias + product[step][width], whose rows are `apart` */
+static void interleave(float *restrict y, const float *restrict product, int64_t apart,
+                       int64_t width, int64_t step, float bias) {
+    if (step == 2) {
+        const float *restrict second = product + apart;
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++) {
+            y[2 * i] = bias + product[i];
+            y[2 * i + 1] = bias + second[i];
+        }
+        return;
+    }
+    for (int64_t t = 0; t < step; t++)
+        for (int64_t i = 0; i < width; i++) y[i * step + t] = bias + product[t * apart + i];
+}
+
+static void take_row(const dhow_conv_desc *d, const float *product, row_range seen, int64_t row,
+                     float bias, float *y) {
+    const int64_t apart = (seen.end - seen.begin) * d->w, from = row / d->kh - seen.begin;
+    interleave(y, product + row % d->kh * d->kw * apart + from * d->w, apart, d->w, d->kw, bias);
+}
+
 typedef struct transposed_operands {
     const float *x, *weight, *bias;
     float *y, *rooms;
@@ -153,12 +182,17 @@ static dnnl_status_t run_task(const transposed_plan *plan, const transposed_oper
         const dnnl_status_t status = multiply(plan, channels * taps, count, weight, x, room);
         if (status != dnnl_success) return status;
     }
+    const int tiled = is_tiled(d);
     for (int64_t i = 0; i < channels; i++) {
         const float bias = o->bias ? o->bias[group % d->groups * outputs + k + i] : 0.0f;
         float *plane = o->y + (group * outputs + k + i) * d->out[1] * d->out[2];
         for (int64_t r = row; r < end; r++) {
-            sum_row(d, room + i * taps * count, seen, r, bias, room + plan->product_floats,
-                    plane + r * d->out[2]);
+            const float *product = room + i * taps * count;
+            float *y = plane + r * d->out[2];
+            if (tiled)
+                take_row(d, product, seen, r, bias, y);
+            else
+                sum_row(d, product, seen, r, bias, room + plan->product_floats, y);
         }
     }
     return dnnl_success;
