@@ -401,6 +401,86 @@ def recurrent(s: Suite) -> None:
                       direction=direction, hidden_size=6)
 
 
+def quantised_transformers(s: Suite) -> None:
+    """What ONNX Runtime's tools for dynamic quantisation make of Attention and EmbedLayerNormalization."""
+    b, l, d, h, e = 2, 3, 8, 2, 4
+
+    def codes(*shape: int, dtype: Any = np.uint8) -> Array:
+        limits = np.iinfo(dtype)
+        return s.dice.randint(limits.min, limits.max + 1, size=shape).astype(dtype)
+
+    def add(name: str, dtype: Any = np.int8, columns: bool = False, mask: Array | None = None, zeros: bool = True, past: int = 0, **kw: Any) -> None:
+        n = 3 * h * e
+        scale = (s.dice.randint(1, 9, size=n) / 1024).astype(np.float32) if columns else scale_of(0.0041)
+        inputs: list[Array | None] = [codes(b, l, d), codes(d, n, dtype=dtype), s.numbers(n), scale_of(0.0213), scale, mask]
+        inputs += [np.array(117, np.uint8), np.array(120 if dtype == np.uint8 else 0, dtype)] if zeros else [None, None]
+        inputs.append(s.numbers(2, b, h, past, e) if past else None)
+        while inputs[-1] is None:
+            inputs.pop()
+        s.add(f"qattention_{name}", "QAttention", inputs, 2 if past else 1, fixed=(1, 2, 4, 7), num_heads=h, **kw)
+
+    add("i8")
+    add("u8", dtype=np.uint8)
+    add("no_zeros", zeros=False)
+    add("columns", columns=True)
+    add("causal", unidirectional=1)
+    for name, mask in masks_of(b, l, l).items():
+        add(f"mask_{name}", mask=mask)
+    add("past", past=2)
+    add("past_causal_u8", dtype=np.uint8, past=2, unidirectional=1)
+
+    words, steps, width = 11, 4, 8
+    for name, segments, mask in (("plain", False, False), ("segments", True, False), ("mask", True, True)):
+        def table(rows: int) -> Array:
+            return codes(rows, width)
+
+        ids = s.dice.randint(0, words, size=(b, steps)).astype(np.int32)
+        parts: list[Array | None] = [ids, s.dice.randint(0, 2, size=(b, steps)).astype(np.int32) if segments else None, table(words), table(steps + 2),
+                                     table(2) if segments else None, codes(width), codes(width),
+                                     np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32) if mask else None]
+        parts += [scale_of(0.0213), scale_of(0.0117), scale_of(0.0071) if segments else None, scale_of(0.0093), scale_of(0.0051)]
+        parts += [np.array(z, np.uint8) for z in (127, 121, 119, 3, 130)]
+        if not segments:
+            parts[15] = None
+        s.add(f"qembed_{name}", "QEmbedLayerNormalization", parts, 2, fixed=tuple(range(2, 7)) + tuple(range(8, 18)), epsilon=1e-5)
+
+
+def tables(s: Suite) -> None:
+    """Rows of tables of 4 and 8 bits, distances of rows, and images sampled by the operator that ONNX's was before."""
+    def add(name: str, bits: int, block: int, columns: int, zeros: bool = False, dtype: Any = np.float32, small: int = 0) -> None:
+        rows, blocks = 9, (columns + block - 1) // block
+        low = -8 if small == onnx.TensorProto.INT4 else 0
+        data = s.dice.randint(low, low + (1 << bits), size=(rows, columns))
+        points = s.dice.randint(low, low + (1 << bits), size=(rows, blocks))
+        scales = numpy_helper.from_array((s.dice.randint(1, 9, size=(rows, blocks)) / 64).astype(dtype), "scales")
+        index = s.dice.randint(-rows, rows, size=(2, 3)).astype(np.int64)
+
+        def held(x: Array, name: str) -> onnx.TensorProto:
+            if small:
+                return helper.make_tensor(name, small, x.shape, x.flatten().tolist())
+            return numpy_helper.from_array(pairs_of(x.astype(np.uint8), bits), name)
+
+        constants = [held(data, "data"), scales] + ([held(points, "zeros")] if zeros else [])
+        node = helper.make_node("GatherBlockQuantized", ["data", "index", "scales"] + (["zeros"] if zeros else []), ["y"], domain=DOMAIN, bits=bits,
+                                block_size=block, gather_axis=0, quantize_axis=1)
+        s.add_graph(f"gather_quantized_{name}", [node], [("index", index)], ["y"], constants, opset=21)
+
+    add("packed", 4, 16, 64)
+    add("packed_zeros", 4, 32, 96, zeros=True)
+    add("packed_half", 4, 32, 64, zeros=True, dtype=np.float16)
+    add("bytes", 8, 32, 64)
+    add("bytes_zeros", 8, 16, 80, zeros=True)
+    add("int4", 4, 16, 64, small=onnx.TensorProto.INT4)
+    add("int4_zeros", 4, 32, 64, zeros=True, small=onnx.TensorProto.INT4)
+    add("uint4_zeros", 4, 16, 48, zeros=True, small=onnx.TensorProto.UINT4)
+    for metric in ("euclidean", "sqeuclidean"):
+        for dtype in (np.float32, np.float64):
+            s.add(f"cdist_{metric}_{np.dtype(dtype).name}", "CDist", [s.numbers(5, 7, dtype=dtype), s.numbers(4, 7, dtype=dtype)], metric=metric)
+    image, places = s.numbers(1, 2, 5, 6), s.numbers(1, 3, 4, 2)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        s.add(f"grid_sample_{mode}", "GridSample", [image, 1.2 * places], mode=mode, padding_mode="border", align_corners=1)
+
+
 def write(s: Suite, own: str, title: str) -> None:
     """`own` is the file that is run; the archive and the list have its name."""
     folder, base = pathlib.Path(own).parent, pathlib.Path(own).stem
@@ -426,7 +506,8 @@ def write(s: Suite, own: str, title: str) -> None:
 
 def main() -> None:
     s = Suite()
-    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent):
+    for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent,
+                 quantised_transformers, tables):
         part(s)
     write(s, __file__, "com.microsoft, and some of ONNX")
 

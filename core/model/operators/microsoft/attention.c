@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention and MultiHeadAttention: projections, biases and masks around scaled dot products. What
- * a mask hides is lowered by mask_filter_value, not taken out.
+ * Attention, QAttention and MultiHeadAttention: projections, biases and masks around scaled dot
+ * products. What a mask hides is lowered by mask_filter_value, not taken out.
  */
 #include "model/operators/attention/attention.h"
 
@@ -219,38 +219,40 @@ static dhow_status widths_of(const dhowi_lowering *b, int64_t widths[3]) {
     return DHOW_OK;
 }
 
-static dhow_status check_projection(const dhowi_lowering *b) {
+static dhow_status check_projection(const dhowi_lowering *b, bool quantised) {
     const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[INPUT]),
                             *w = dhowi_desc_at(b, b->in[WEIGHTS]);
     char s[160], t[160];
-    if (x->rank != 3 || w->rank != 2 || x->shape[2] != w->shape[0] || !dhowi_is_float(x->dtype) ||
-        x->dtype != w->dtype)
+    if (x->rank != 3 || w->rank != 2 || x->shape[2] != w->shape[0] ||
+        (!quantised && (!dhowi_is_float(x->dtype) || x->dtype != w->dtype)))
         DHOWI_REFUSE("input %s and weights %s do not fit", dhowi_desc_text(x, s, sizeof s),
                      dhowi_desc_text(w, t, sizeof t));
     if (dhowi_given(b, PROJECTION_BIAS)) {
         const dhowi_tensor_desc *bias = dhowi_desc_at(b, b->in[PROJECTION_BIAS]);
-        if (bias->rank != 1 || bias->shape[0] != w->shape[1] || bias->dtype != w->dtype)
+        if (bias->rank != 1 || bias->shape[0] != w->shape[1] ||
+            (quantised ? !dhowi_is_float(bias->dtype) : bias->dtype != w->dtype))
             DHOWI_REFUSE("bias is %s for %" PRId64 " columns", dhowi_desc_text(bias, s, sizeof s),
                          w->shape[1]);
     }
     if (dhowi_attr_int(b, "do_rotary", 0) != 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "do_rotary; RotaryEmbedding turns queries and keys");
-    if (dhowi_attr_int(b, "past_present_share_buffer", 0) != 0 || dhowi_given(b, SHARED_LENGTH))
+    if (dhowi_attr_int(b, "past_present_share_buffer", 0) != 0 ||
+        (!quantised && dhowi_given(b, SHARED_LENGTH)))
         return dhowi_fail(DHOW_UNSUPPORTED, "a cache that past and present share");
     return DHOW_OK;
 }
 
 /* Half `part` of past [2, batch, heads, steps, features] before x. */
-static dhow_status behind(dhowi_lowering *b, int64_t part, int32_t *x) {
-    if (!dhowi_given(b, PAST)) return DHOW_OK;
-    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[PAST]), own = *dhowi_desc_at(b, *x);
+static dhow_status behind(dhowi_lowering *b, uint32_t past, int64_t part, int32_t *x) {
+    if (!dhowi_given(b, past)) return DHOW_OK;
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[past]), own = *dhowi_desc_at(b, *x);
     char s[160], t[160];
     int32_t in[2] = {-1, *x};
     if (p.rank != 5 || p.shape[0] != 2 || p.shape[1] != own.shape[0] ||
         p.shape[2] != own.shape[1] || p.shape[4] != own.shape[3] || p.dtype != own.dtype)
         DHOWI_REFUSE("past is %s, what follows it %s", dhowi_desc_text(&p, s, sizeof s),
                      dhowi_desc_text(&own, t, sizeof t));
-    DHOWI_TRY(dhowi_narrow(b, b->in[PAST], 0, part, 1, 1, &in[0]));
+    DHOWI_TRY(dhowi_narrow(b, b->in[past], 0, part, 1, 1, &in[0]));
     DHOWI_TRY(dhowi_reshape(b, in[0], 4, p.shape + 1, &in[0]));
     return dhowi_concat(b, in, 2, 2, x);
 }
@@ -267,21 +269,47 @@ static dhow_status present(dhowi_lowering *b, int32_t k, int32_t v, int32_t *out
     return dhowi_concat(b, in, 2, 0, out);
 }
 
-dhow_status dhowi_lower_ms_attention(dhowi_lowering *b) {
+/* Inputs behind the projection. */
+typedef struct attention_inputs {
+    uint32_t mask, past, added;
+} attention_inputs;
+
+/* `all` are queries, keys and values side by side. */
+static dhow_status attend_to_projected(dhowi_lowering *b, int32_t all, const attention_inputs *in) {
     dhowi_attention a = {0};
     int64_t heads, widths[3];
-    int32_t all;
     DHOWI_TRY(heads_attribute(b, &heads));
-    DHOWI_TRY(check_projection(b));
     DHOWI_TRY(widths_of(b, widths));
-    DHOWI_TRY(dhowi_product(b, b->in[INPUT], b->in[WEIGHTS],
-                            dhowi_given(b, PROJECTION_BIAS) ? b->in[PROJECTION_BIAS] : -1, &all));
     DHOWI_TRY(heads_of(b, all, 0, widths[0], heads, &a.q));
     DHOWI_TRY(heads_of(b, all, widths[0], widths[1], heads, &a.k));
     DHOWI_TRY(heads_of(b, all, widths[0] + widths[1], widths[2], heads, &a.v));
-    DHOWI_TRY(behind(b, 0, &a.k));
-    DHOWI_TRY(behind(b, 1, &a.v));
-    DHOWI_TRY(masks(b, "mask_index", MASK_INDEX, ADDED, &a));
+    DHOWI_TRY(behind(b, in->past, 0, &a.k));
+    DHOWI_TRY(behind(b, in->past, 1, &a.v));
+    DHOWI_TRY(masks(b, "mask_index", in->mask, in->added, &a));
     if (b->out_count > 1) DHOWI_TRY(present(b, a.k, a.v, &b->out[1]));
     return attend(b, &a);
+}
+
+dhow_status dhowi_lower_ms_attention(dhowi_lowering *b) {
+    static const attention_inputs in = {MASK_INDEX, PAST, ADDED};
+    int32_t all;
+    DHOWI_TRY(check_projection(b, false));
+    DHOWI_TRY(dhowi_product(b, b->in[INPUT], b->in[WEIGHTS],
+                            dhowi_given(b, PROJECTION_BIAS) ? b->in[PROJECTION_BIAS] : -1, &all));
+    return attend_to_projected(b, all, &in);
+}
+
+/* ---- QAttention: the projection is one of integers ---- */
+
+dhow_status dhowi_lower_ms_quantised_attention(dhowi_lowering *b) {
+    enum { INPUT_SCALE = 3, WEIGHT_SCALE, Q_MASK, INPUT_ZERO, WEIGHT_ZERO, Q_PAST, NONE };
+    static const attention_inputs in = {Q_MASK, Q_PAST, NONE};
+    int32_t all;
+    DHOWI_TRY(check_projection(b, true));
+    DHOWI_TRY(dhowi_ms_scaled_product(b, &(dhowi_ms_factor){INPUT, INPUT_SCALE, INPUT_ZERO},
+                                      &(dhowi_ms_factor){WEIGHTS, WEIGHT_SCALE, WEIGHT_ZERO},
+                                      &all));
+    if (dhowi_given(b, PROJECTION_BIAS))
+        DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, all, b->in[PROJECTION_BIAS], &all));
+    return attend_to_projected(b, all, &in);
 }

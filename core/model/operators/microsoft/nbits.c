@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MatMulNBits: products with weights of 4 or 8 bits, which stay packed on the device.
+ * MatMulNBits and GatherBlockQuantized: products with weights of 4 or 8 bits, which stay packed on
+ * the device, and rows of such tables.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
@@ -180,4 +182,110 @@ dhow_status dhowi_lower_ms_matmul_nbits(dhowi_lowering *b) {
     else
         DHOWI_TRY(multiply_parts(b, x, &w, &b->out[0]));
     return dhowi_cast_to(b, b->out[0], own.dtype, &b->out[0]);
+}
+
+/* ---- GatherBlockQuantized ---- */
+
+enum { DATA, INDICES, ROW_SCALES, ROW_ZEROS };
+
+typedef struct quantised_table {
+    int64_t bits, block, columns; /* columns: numbers of a row */
+    int32_t gathered, quantised;  /* axes */
+    bool packed;                  /* two codes in a byte */
+} quantised_table;
+
+static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[DATA]),
+                            scales = *dhowi_desc_at(b, b->in[ROW_SCALES]);
+    char s[160], u[160];
+    t->bits = dhowi_attr_int(b, "bits", 4);
+    t->block = dhowi_attr_int(b, "block_size", 128);
+    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "gather_axis", 0), &t->gathered));
+    DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "quantize_axis", 1), &t->quantised));
+    if (t->bits != 4 && t->bits != 8)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
+                          t->bits);
+    if (t->block < LEAST_BLOCK || (t->block & (t->block - 1)) != 0)
+        DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from %d on", t->block,
+                     LEAST_BLOCK);
+    if ((x.dtype != DHOW_U8 && x.dtype != DHOW_I8) || (x.encoding == 0 && x.dtype == DHOW_I8))
+        DHOWI_REFUSE("data is %s: it must be u8, int4 or uint4", dhow_dtype_name(x.dtype));
+    if (t->quantised != x.rank - 1 || t->gathered == t->quantised)
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "quantize_axis %d and gather_axis %d of %d: dhow has blocks along the "
+                          "last axis, and gathers along another one",
+                          t->quantised, t->gathered, x.rank);
+    t->packed = t->bits == 4 && x.encoding == 0;
+    t->columns = x.shape[x.rank - 1] * (t->packed ? 2 : 1);
+    dhowi_tensor_desc want = x;
+    want.shape[x.rank - 1] = dhowi_ceil_div(t->columns, t->block);
+    if (!dhowi_shape_equal(scales.rank, scales.shape, want.rank, want.shape) ||
+        !dhowi_is_float(scales.dtype))
+        DHOWI_REFUSE("scales is %s for data %s in blocks of %" PRId64,
+                     dhowi_desc_text(&scales, s, sizeof s), dhowi_desc_text(&x, u, sizeof u),
+                     t->block);
+    return DHOW_OK;
+}
+
+/* Rows of bytes as numbers: `count` of each row, where two codes are in a byte the first one low.
+ */
+static dhow_status unpack(dhowi_lowering *b, int32_t x, bool packed, int64_t count, int32_t *out) {
+    int32_t halves[2], whole;
+    DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, out));
+    if (!packed) return DHOW_OK;
+    dhowi_tensor_desc pairs = *dhowi_desc_at(b, *out);
+    int64_t shape[DHOW_MAX_RANK];
+    const int32_t rank = pairs.rank;
+    if (rank == DHOW_MAX_RANK) DHOWI_REFUSE("rows of %d dimensions", rank);
+    memcpy(shape, pairs.shape, sizeof shape);
+    shape[rank] = 1;
+    DHOWI_TRY(dhowi_reshape(b, *out, rank + 1, shape, &whole));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, whole, 1.0 / 16, &halves[1]));
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_FLOOR, 0, 0, halves[1], &halves[1]));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, halves[1], 16, &halves[0]));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, whole, halves[0], &halves[0]));
+    DHOWI_TRY(dhowi_concat(b, halves, 2, rank, out));
+    shape[rank - 1] *= 2;
+    DHOWI_TRY(dhowi_reshape(b, *out, rank, shape, out));
+    return dhowi_narrow(b, *out, rank - 1, 0, count, 1, out);
+}
+
+/* What each block of a row has, for each of its columns. */
+static dhow_status for_columns(dhowi_lowering *b, const quantised_table *t, int32_t x,
+                               int32_t *out) {
+    const dhowi_tensor_desc places = {.dtype = DHOW_I64, .rank = 1, .shape = {t->columns}};
+    int32_t index;
+    void *data;
+    DHOWI_TRY(dhowi_item_known(b, &places, &index));
+    DHOWI_TRY(dhowi_known_data(b, index, &data));
+    for (int64_t i = 0; i < t->columns; i++) ((int64_t *)data)[i] = i / t->block;
+    return dhowi_gather_along(b, x, dhowi_desc_at(b, x)->rank - 1, index, out);
+}
+
+static dhow_status zeros_of(dhowi_lowering *b, const quantised_table *t, int64_t blocks,
+                            int32_t *out) {
+    const dhowi_tensor_desc one = {.dtype = DHOW_F32};
+    const bool plain = dhowi_desc_at(b, b->in[DATA])->encoding == 0;
+    if (!dhowi_given(b, ROW_ZEROS))
+        return dhowi_filled(b, &one, plain ? (double)(1 << (t->bits - 1)) : 0, out);
+    DHOWI_TRY(dhowi_gather_along(b, b->in[ROW_ZEROS], t->gathered, b->in[INDICES], out));
+    DHOWI_TRY(unpack(b, *out, t->packed, blocks, out));
+    return for_columns(b, t, *out, out);
+}
+
+/* scale (code - zero) of the rows that the indices name. */
+dhow_status dhowi_lower_ms_gather_nbits(dhowi_lowering *b) {
+    quantised_table t = {0};
+    int32_t x, scales, zeros;
+    DHOWI_TRY(read_table(b, &t));
+    const dhow_dtype dtype = dhowi_desc_at(b, b->in[ROW_SCALES])->dtype;
+    DHOWI_TRY(dhowi_gather_along(b, b->in[DATA], t.gathered, b->in[INDICES], &x));
+    DHOWI_TRY(unpack(b, x, t.packed, t.columns, &x));
+    DHOWI_TRY(dhowi_gather_along(b, b->in[ROW_SCALES], t.gathered, b->in[INDICES], &scales));
+    DHOWI_TRY(zeros_of(b, &t, dhowi_ceil_div(t.columns, t.block), &zeros));
+    DHOWI_TRY(for_columns(b, &t, scales, &scales));
+    DHOWI_TRY(dhowi_cast_to(b, scales, DHOW_F32, &scales));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, x, zeros, &x));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, x, scales, &x));
+    return dhowi_cast_to(b, x, dtype, &b->out[0]);
 }

@@ -46,71 +46,140 @@ dhow_status dhowi_lower_ms_skip_norm(dhowi_lowering *b) {
 
 /* ---- embeddings ---- */
 
-enum { IDS, SEGMENTS, WORDS, POSITIONS, SEGMENT_WORDS, GAMMA, BETA, MASK, PLACES };
+enum { MISSING = 64 }; /* no node has so many inputs */
 
-static dhow_status check_embeddings(const dhowi_lowering *b) {
-    static const uint32_t wanted[] = {WORDS, POSITIONS, GAMMA, BETA},
-                          tables[] = {WORDS, POSITIONS, SEGMENT_WORDS},
-                          numbers[] = {SEGMENTS, MASK};
-    for (size_t i = 0; i < 4; i++)
-        if (!dhowi_given(b, wanted[i])) DHOWI_REFUSE("its input %u is missing", wanted[i]);
-    const dhowi_tensor_desc *ids = dhowi_desc_at(b, b->in[IDS]),
-                            *words = dhowi_desc_at(b, b->in[WORDS]);
+/* Inputs: a table, and what its codes stand for where it is one of bytes. */
+typedef struct table_inputs {
+    const char *name;
+    uint32_t rows, scale, zero;
+} table_inputs;
+
+typedef struct embedding_inputs {
+    table_inputs words, positions, segments, gamma, beta;
+    uint32_t mask, places;
+} embedding_inputs;
+
+enum { IDS, SEGMENTS };
+
+static bool is_quantised(const table_inputs *t) { return t->scale != MISSING; }
+
+static dhow_status check_table(const dhowi_lowering *b, const table_inputs *t, int64_t width) {
+    const dhowi_tensor_desc *x = dhowi_given(b, t->rows) ? dhowi_desc_at(b, b->in[t->rows]) : NULL;
+    char s[160];
+    if (x == NULL) DHOWI_REFUSE("its input %u, %s, is missing", t->rows, t->name);
+    if (x->rank != 2 || x->shape[1] != width)
+        DHOWI_REFUSE("%s is %s, no table of rows of %" PRId64, t->name,
+                     dhowi_desc_text(x, s, sizeof s), width);
+    if (is_quantised(t) != (x->dtype == DHOW_U8 || x->dtype == DHOW_I8) ||
+        (is_quantised(t) && !dhowi_given(b, t->scale)))
+        DHOWI_REFUSE("%s is %s", t->name, dhowi_desc_text(x, s, sizeof s));
+    return DHOW_OK;
+}
+
+static dhow_status check_embeddings(const dhowi_lowering *b, const embedding_inputs *in) {
+    const uint32_t numbers[] = {SEGMENTS, in->mask}, rows[] = {in->gamma.rows, in->beta.rows};
+    const dhowi_tensor_desc *ids = dhowi_desc_at(b, b->in[IDS]);
     if (ids->rank != 2) DHOWI_REFUSE("input_ids has %d dimensions", ids->rank);
-    if (dhowi_given(b, SEGMENTS) != dhowi_given(b, SEGMENT_WORDS))
+    if (dhowi_given(b, SEGMENTS) != dhowi_given(b, in->segments.rows))
         DHOWI_REFUSE("segment_ids and segment_embedding are given together or not at all");
-    for (size_t i = 0; i < 3; i++) {
-        if (!dhowi_given(b, tables[i])) continue;
-        const dhowi_tensor_desc *t = dhowi_desc_at(b, b->in[tables[i]]);
-        if (t->rank != 2 || words->rank != 2 || t->shape[1] != words->shape[1])
-            DHOWI_REFUSE("input %u is no table of rows as long as those of word_embedding",
-                         tables[i]);
-    }
+    const dhowi_tensor_desc *words =
+        dhowi_given(b, in->words.rows) ? dhowi_desc_at(b, b->in[in->words.rows]) : NULL;
+    const int64_t width = words != NULL && words->rank == 2 ? words->shape[1] : 0;
+    DHOWI_TRY(check_table(b, &in->words, width));
+    DHOWI_TRY(check_table(b, &in->positions, width));
+    if (dhowi_given(b, SEGMENTS)) DHOWI_TRY(check_table(b, &in->segments, width));
     for (size_t i = 0; i < 2; i++) {
+        if (!dhowi_given(b, rows[i])) DHOWI_REFUSE("its input %u is missing", rows[i]);
+        DHOWI_TRY(check_rows(b, rows[i], width));
         if (!dhowi_given(b, numbers[i])) continue;
         const dhowi_tensor_desc *n = dhowi_desc_at(b, b->in[numbers[i]]);
         if (!dhowi_shape_equal(n->rank, n->shape, 2, ids->shape))
             DHOWI_REFUSE("input %u does not have a number for each of input_ids", numbers[i]);
     }
-    DHOWI_TRY(check_rows(b, GAMMA, words->shape[1]));
-    return check_rows(b, BETA, words->shape[1]);
+    return DHOW_OK;
 }
 
-static dhow_status add_positions(dhowi_lowering *b, int64_t steps, int32_t *sum) {
-    const dhowi_tensor_desc table = *dhowi_desc_at(b, b->in[POSITIONS]);
+/* x, of a table, as numbers. */
+static dhow_status numbers_of(dhowi_lowering *b, const table_inputs *t, int32_t x, int32_t *out) {
+    int32_t zero = -1, scale;
+    *out = x;
+    if (!is_quantised(t)) return DHOW_OK;
+    if (!dhowi_given(b, t->scale)) DHOWI_REFUSE("%s has no scale", t->name);
+    if (dhowi_given(b, t->zero)) DHOWI_TRY(dhowi_reshape(b, b->in[t->zero], 0, NULL, &zero));
+    DHOWI_TRY(dhowi_reshape(b, b->in[t->scale], 0, NULL, &scale));
+    DHOWI_TRY(dhowi_centred(b, x, zero, &x));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, x, scale, out);
+}
+
+/* The rows that `index` names. */
+static dhow_status look_up(dhowi_lowering *b, const table_inputs *t, int32_t index, int32_t *out) {
+    DHOWI_TRY(dhowi_gather_along(b, b->in[t->rows], 0, index, out));
+    return numbers_of(b, t, *out, out);
+}
+
+static dhow_status add_positions(dhowi_lowering *b, const embedding_inputs *in, int64_t steps,
+                                 int32_t *sum) {
+    const table_inputs *t = &in->positions;
+    const dhowi_tensor_desc table = *dhowi_desc_at(b, b->in[t->rows]);
     int32_t rows;
-    if (dhowi_given(b, PLACES)) {
-        DHOWI_TRY(dhowi_gather_along(b, b->in[POSITIONS], 0, b->in[PLACES], &rows));
+    if (dhowi_given(b, in->places)) {
+        DHOWI_TRY(look_up(b, t, b->in[in->places], &rows));
     } else {
         if (steps > table.shape[0])
-            DHOWI_REFUSE("%" PRId64 " steps, position_embedding has %" PRId64 " rows", steps,
+            DHOWI_REFUSE("%" PRId64 " steps, %s has %" PRId64 " rows", steps, t->name,
                          table.shape[0]);
-        DHOWI_TRY(dhowi_narrow(b, b->in[POSITIONS], 0, 0, steps, 1, &rows));
+        DHOWI_TRY(dhowi_narrow(b, b->in[t->rows], 0, 0, steps, 1, &rows));
+        DHOWI_TRY(numbers_of(b, t, rows, &rows));
     }
     return add_to(b, *sum, rows, sum);
 }
 
 /* The number of steps that the mask holds, of each sequence; 0 without one. */
-static dhow_status mask_index(dhowi_lowering *b, int64_t batch, int32_t *out) {
+static dhow_status mask_index(dhowi_lowering *b, uint32_t mask, int64_t batch, int32_t *out) {
     static const bool rows[] = {false, true};
     const dhowi_tensor_desc none = {.dtype = DHOW_I32, .rank = 1, .shape = {batch}};
-    if (!dhowi_given(b, MASK)) return dhowi_filled(b, &none, 0, out);
-    DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM, b->in[MASK], rows, out));
+    if (!dhowi_given(b, mask)) return dhowi_filled(b, &none, 0, out);
+    DHOWI_TRY(dhowi_reduce(b, DHOWI_SUM, b->in[mask], rows, out));
     return dhowi_reshape(b, *out, 1, &batch, out);
 }
 
-dhow_status dhowi_lower_ms_embed_norm(dhowi_lowering *b) {
-    DHOWI_TRY(check_embeddings(b));
+static dhow_status embed_norm(dhowi_lowering *b, const embedding_inputs *in) {
+    DHOWI_TRY(check_embeddings(b, in));
     const dhowi_tensor_desc ids = *dhowi_desc_at(b, b->in[IDS]);
-    int32_t sum, segments;
-    DHOWI_TRY(dhowi_gather_along(b, b->in[WORDS], 0, b->in[IDS], &sum));
-    DHOWI_TRY(add_positions(b, ids.shape[1], &sum));
+    int32_t sum, segments, gamma, beta;
+    DHOWI_TRY(look_up(b, &in->words, b->in[IDS], &sum));
+    DHOWI_TRY(add_positions(b, in, ids.shape[1], &sum));
     if (dhowi_given(b, SEGMENTS)) {
-        DHOWI_TRY(dhowi_gather_along(b, b->in[SEGMENT_WORDS], 0, b->in[SEGMENTS], &segments));
+        DHOWI_TRY(look_up(b, &in->segments, b->in[SEGMENTS], &segments));
         DHOWI_TRY(add_to(b, sum, segments, &sum));
     }
     b->out[2] = sum;
-    DHOWI_TRY(mask_index(b, ids.shape[0], &b->out[1]));
-    return dhowi_norm(b, sum, b->in[GAMMA], b->in[BETA],
-                      (double)dhowi_attr_float(b, "epsilon", k_epsilon), true, &b->out[0]);
+    DHOWI_TRY(mask_index(b, in->mask, ids.shape[0], &b->out[1]));
+    DHOWI_TRY(numbers_of(b, &in->gamma, b->in[in->gamma.rows], &gamma));
+    DHOWI_TRY(numbers_of(b, &in->beta, b->in[in->beta.rows], &beta));
+    return dhowi_norm(b, sum, gamma, beta, (double)dhowi_attr_float(b, "epsilon", k_epsilon), true,
+                      &b->out[0]);
+}
+
+dhow_status dhowi_lower_ms_embed_norm(dhowi_lowering *b) {
+    static const embedding_inputs in = {.words = {"word_embedding", 2, MISSING, MISSING},
+                                        .positions = {"position_embedding", 3, MISSING, MISSING},
+                                        .segments = {"segment_embedding", 4, MISSING, MISSING},
+                                        .gamma = {"gamma", 5, MISSING, MISSING},
+                                        .beta = {"beta", 6, MISSING, MISSING},
+                                        .mask = 7,
+                                        .places = 8};
+    return embed_norm(b, &in);
+}
+
+/* Of bytes are the tables, gamma and beta. */
+dhow_status dhowi_lower_ms_quantised_embed_norm(dhowi_lowering *b) {
+    static const embedding_inputs in = {.words = {"word_embedding", 2, 8, 13},
+                                        .positions = {"position_embedding", 3, 9, 14},
+                                        .segments = {"segment_embedding", 4, 10, 15},
+                                        .gamma = {"gamma", 5, 11, 16},
+                                        .beta = {"beta", 6, 12, 17},
+                                        .mask = 7,
+                                        .places = MISSING};
+    return embed_norm(b, &in);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FusedMatMul, and the forms of Gelu.
+ * FusedMatMul, distances, and the forms of Gelu.
  */
 #include "model/lower/composite.h"
 #include "model/lower/products/products.h"
@@ -66,4 +66,34 @@ dhow_status dhowi_lower_ms_gelu(dhowi_lowering *b) {
     (void)dhowi_program_add(&p, DHOWI_MAP_ADD, 1);
     (void)dhowi_program_add(&p, op, 0);
     return dhowi_map(b, &p, in, 2, &b->out[0]);
+}
+
+/* |x|^2 of each row, as [rows][1]. */
+static dhow_status squares_of(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const bool along[] = {false, true};
+    return dhowi_reduce(b, DHOWI_SUM_SQUARE, x, along, out);
+}
+
+/* Of each row of A from each row of B: |a|^2 + |b|^2 - 2 a b, or its root. */
+dhow_status dhowi_lower_ms_distances(dhowi_lowering *b) {
+    static const int32_t swapped[] = {1, 0};
+    const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]), y = *dhowi_desc_at(b, b->in[1]);
+    int32_t rows, columns, turned_b, sum;
+    const bool squared = dhowi_attr_is(b, "metric", "sqeuclidean", "sqeuclidean");
+    char s[160], t[160];
+    if (!squared && !dhowi_attr_is(b, "metric", "euclidean", "sqeuclidean"))
+        DHOWI_REFUSE("metric is neither euclidean nor sqeuclidean");
+    if (x.rank != 2 || y.rank != 2 || x.shape[1] != y.shape[1])
+        DHOWI_REFUSE("A is %s and B is %s: both must be matrices of as many columns",
+                     dhowi_desc_text(&x, s, sizeof s), dhowi_desc_text(&y, t, sizeof t));
+    DHOWI_TRY(squares_of(b, b->in[0], &rows));
+    DHOWI_TRY(squares_of(b, b->in[1], &columns));
+    DHOWI_TRY(dhowi_permute(b, columns, swapped, &columns));
+    DHOWI_TRY(dhowi_permute(b, b->in[1], swapped, &turned_b));
+    DHOWI_TRY(dhowi_product(b, b->in[0], turned_b, -1, &sum));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, sum, -2, &sum));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, sum, rows, &sum));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, sum, columns, &sum));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, sum, 0, &b->out[0])); /* rounding may say less */
+    return squared ? DHOW_OK : dhowi_map_one(b, DHOWI_MAP_SQRT, 0, 0, b->out[0], &b->out[0]);
 }

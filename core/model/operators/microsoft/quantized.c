@@ -142,15 +142,22 @@ static dhow_status centred(dhowi_lowering *b, uint32_t x, uint32_t i, int32_t *o
     return dhowi_centred(b, b->in[x], zero, out);
 }
 
+dhow_status dhowi_ms_scaled_product(dhowi_lowering *b, const dhowi_ms_factor *left,
+                                    const dhowi_ms_factor *right, int32_t *out) {
+    int32_t x, y;
+    DHOWI_TRY(centred(b, left->codes, left->zero, &x));
+    DHOWI_TRY(centred(b, right->codes, right->zero, &y));
+    DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
+    DHOWI_TRY(times(b, x, b->in[left->scale], &x));
+    return times(b, x, b->in[right->scale], out);
+}
+
 /* A, B, scales of A and B, zero points of A and B, bias. */
 dhow_status dhowi_lower_ms_matmul_integer_to_float(dhowi_lowering *b) {
     const dhow_dtype dtype = type_of(b, 2);
     int32_t x, y;
-    DHOWI_TRY(centred(b, 0, 4, &x));
-    DHOWI_TRY(centred(b, 1, 5, &y));
-    DHOWI_TRY(dhowi_product(b, x, y, -1, &x));
-    DHOWI_TRY(times(b, x, b->in[2], &x));
-    DHOWI_TRY(times(b, x, b->in[3], &x));
+    DHOWI_TRY(
+        dhowi_ms_scaled_product(b, &(dhowi_ms_factor){0, 2, 4}, &(dhowi_ms_factor){1, 3, 5}, &x));
     if (dhowi_given(b, 6)) {
         DHOWI_TRY(dhowi_cast_to(b, b->in[6], DHOW_F32, &y));
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_ADD, x, y, &x));
