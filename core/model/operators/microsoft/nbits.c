@@ -218,11 +218,20 @@ static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
     t->packed = t->bits == 4 && x.encoding == 0;
     t->columns = x.shape[x.rank - 1] * (t->packed ? 2 : 1);
     dhowi_tensor_desc want = x;
-    want.shape[x.rank - 1] = dhowi_ceil_div(t->columns, t->block);
+    int64_t *blocks = &want.shape[x.rank - 1];
+    *blocks = dhowi_ceil_div(t->columns, t->block);
     if (!dhowi_shape_equal(scales.rank, scales.shape, want.rank, want.shape) ||
         !dhowi_is_float(scales.dtype))
         DHOWI_REFUSE("scales is %s for data %s in blocks of %" PRId64,
                      dhowi_desc_text(&scales, s, sizeof s), dhowi_desc_text(&x, u, sizeof u),
+                     t->block);
+    if (!dhowi_given(b, ROW_ZEROS)) return DHOW_OK;
+    const dhowi_tensor_desc zeros = *dhowi_desc_at(b, b->in[ROW_ZEROS]);
+    if (t->packed) *blocks = dhowi_ceil_div(*blocks, (int64_t)2);
+    if (!dhowi_shape_equal(zeros.rank, zeros.shape, want.rank, want.shape) ||
+        zeros.dtype != x.dtype || zeros.encoding != x.encoding)
+        DHOWI_REFUSE("zero_points is %s for data %s in blocks of %" PRId64,
+                     dhowi_desc_text(&zeros, s, sizeof s), dhowi_desc_text(&x, u, sizeof u),
                      t->block);
     return DHOW_OK;
 }
