@@ -197,6 +197,7 @@ typedef struct quantised_table {
 static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[DATA]),
                             scales = *dhowi_desc_at(b, b->in[ROW_SCALES]);
+    double low, high;
     char s[160], u[160];
     t->bits = dhowi_attr_int(b, "bits", 4);
     t->block = dhowi_attr_int(b, "block_size", 128);
@@ -208,7 +209,7 @@ static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
     if (t->block < LEAST_BLOCK || (t->block & (t->block - 1)) != 0)
         DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from %d on", t->block,
                      LEAST_BLOCK);
-    if ((x.dtype != DHOW_U8 && x.dtype != DHOW_I8) || (x.encoding == 0 && x.dtype == DHOW_I8))
+    if (x.encoding == 0 ? x.dtype != DHOW_U8 : !dhowi_integer_range(x.encoding, &low, &high))
         DHOWI_REFUSE("data is %s: it must be u8, int4 or uint4", dhow_dtype_name(x.dtype));
     if (t->quantised != x.rank - 1 || t->gathered == t->quantised)
         return dhowi_fail(DHOW_UNSUPPORTED,
