@@ -481,6 +481,25 @@ def tables(s: Suite) -> None:
         s.add(f"grid_sample_{mode}", "GridSample", [image, 1.2 * places], mode=mode, padding_mode="border", align_corners=1)
 
 
+def sliding(s: Suite) -> None:
+    """Caches with room for a window and some more rows: as they fill, where rows move to the front, and behind that."""
+    heads, shared, e, window, room = 4, 2, 16, 4, 6
+    angles = np.arange(64)[:, None] * 0.7 ** np.arange(e // 2)
+    for name, all_steps, steps in (("first", 3, 3), ("fills", 6, 1), ("moves", 7, 1), ("moved", 8, 1), ("several", 12, 3), ("longer", 20, 5)):
+        over = max(all_steps - window, 0)
+        kept = all_steps - over // (room - window + 1) * (room - window + 1)
+        given = [("q", s.numbers(1, steps, heads * e)), ("k", s.numbers(1, steps, shared * e)), ("v", s.numbers(1, steps, shared * e)),
+                 ("past_k", s.numbers(1, shared, room, e)), ("past_v", s.numbers(1, shared, room, e))]
+        constants = [numpy_helper.from_array(x, n) for n, x in (
+            ("length", np.array([all_steps - 1], np.int32)), ("total", np.array(all_steps, np.int32)), ("cos", np.cos(angles).astype(np.float32)),
+            ("sin", np.sin(angles).astype(np.float32)), ("begin", np.array([0], np.int64)), ("end", np.array([kept], np.int64)),
+            ("axis", np.array([2], np.int64)))]
+        nodes = [helper.make_node("GroupQueryAttention", ["q", "k", "v", "past_k", "past_v", "length", "total", "cos", "sin"], ["y", "pk", "pv"],
+                                  domain=DOMAIN, num_heads=heads, kv_num_heads=shared, do_rotary=1, local_window_size=window, sliding_window_cache=1)]
+        nodes += [helper.make_node("Slice", [x, "begin", "end", "axis"], [f"kept_{x}"]) for x in ("pk", "pv")]
+        s.add_graph(f"gqa_sliding_{name}", nodes, given, ["y", "kept_pk", "kept_pv"], constants)
+
+
 def write(s: Suite, own: str, title: str) -> None:
     """`own` is the file that is run; the archive and the list have its name."""
     folder, base = pathlib.Path(own).parent, pathlib.Path(own).stem
@@ -507,7 +526,7 @@ def write(s: Suite, own: str, title: str) -> None:
 def main() -> None:
     s = Suite()
     for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent,
-                 quantised_transformers, tables):
+                 quantised_transformers, tables, sliding):
         part(s)
     write(s, __file__, "com.microsoft, and some of ONNX")
 

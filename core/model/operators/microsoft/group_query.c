@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GroupQueryAttention: new keys and values are written into caches, behind those of each sequence,
- * and a query sees what stands up to its own place.
+ * and a query sees what stands up to its own place. Caches that slide have room for a window and
+ * some more; once that is full the window's rows move to the front.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -20,6 +21,8 @@ typedef struct group_query {
     int32_t q, k, v; /* [batch, steps, heads, features] */
     int32_t row;     /* [batch or 1, steps]: the place of each new key */
     int32_t first;   /* of shared memory: [batch, 1], that of the first one */
+    bool slides;
+    int64_t held, kept; /* rows of caches that slide, before and after */
 } group_query;
 
 static dhow_status check_inputs(const dhowi_lowering *b) {
@@ -56,7 +59,7 @@ static dhow_status check_attributes(const dhowi_lowering *b) {
         const char *name;
         int64_t may, too;
     } plain[] = {{"smooth_softmax", 0, -1},
-                 {"sliding_window_cache", 0, 0},
+                 {"sliding_window_cache", 0, 1},
                  {"kv_cache_bit_width", 0, 0},
                  {"qk_output", 0, 0},
                  {"causal", 1, 1}};
@@ -126,10 +129,43 @@ static dhow_status rows_in_shared(dhowi_lowering *b, group_query *g) {
     return dhowi_map_two(b, DHOWI_MAP_ADD, first, number, &g->row);
 }
 
+/* Rows of a cache that has `room` for more than its window, once `count` keys were written. */
+static int64_t rows_held(int64_t count, int64_t window, int64_t room) {
+    const int64_t over = DHOWI_MAX(count - window, (int64_t)0), spare = room - window + 1;
+    return count - over / spare * spare;
+}
+
+/* Of one sequence, whose length is known. */
+static dhow_status rows_that_slide(dhowi_lowering *b, group_query *g) {
+    const int64_t window = dhowi_attr_int(b, "local_window_size", -1), row[] = {1, g->steps};
+    int64_t all;
+    if (!dhowi_given(b, PAST_KEY)) DHOWI_REFUSE("sliding_window_cache without past_key");
+    if (dhowi_given(b, BIAS) || dhowi_desc_at(b, b->in[QUERY])->shape[0] != 1)
+        return dhowi_fail(DHOW_UNSUPPORTED,
+                          "sliding_window_cache with attention_bias or several sequences");
+    const int64_t room = dhowi_desc_at(b, b->in[PAST_KEY])->shape[2];
+    if (window < 1 || room < window || dhowi_desc_at(b, b->in[PAST_VALUE])->shape[2] != room)
+        DHOWI_REFUSE("past_key has room for %" PRId64 " rows: local_window_size is %" PRId64
+                     ", and past_value has as many",
+                     room, window);
+    DHOWI_TRY(dhowi_one_int(b, b->in[TOTAL], "total_sequence_length", &all));
+    if (all < g->steps || all > INT32_MAX)
+        DHOWI_REFUSE("total_sequence_length is %" PRId64 ", the new steps are %" PRId64, all,
+                     g->steps);
+    DHOWI_TRY(dhowi_keep_within(b, b->in[LENGTHS], "seqlens_k", all - 1, all - 1));
+    g->held = rows_held(all - g->steps, window, room);
+    g->kept = rows_held(all, window, room);
+    g->total = g->held + g->steps;
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)(all - g->steps), 1, g->steps, &g->row));
+    return dhowi_reshape(b, g->row, 2, row, &g->row);
+}
+
 /* The first call begins at 0; later ones at the length of the sequence less what is new. */
 static dhow_status rows_of(dhowi_lowering *b, group_query *g) {
     const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1}, row[] = {1, g->steps};
     int32_t length;
+    DHOWI_TRY(dhowi_attr_flag(b, "sliding_window_cache", false, &g->slides));
+    if (g->slides) return rows_that_slide(b, g);
     g->joint = dhowi_given(b, PAST_KEY) && dhowi_is_shared(b, b->in[PAST_KEY]) &&
                dhowi_is_shared(b, b->in[PAST_VALUE]);
     if (g->joint) return rows_in_shared(b, g);
@@ -221,6 +257,40 @@ static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past
     return dhowi_scatter_into(b, cache, x, row, 2);
 }
 
+/* *out is what is left in the cache of what is held and x, which *all are. */
+static dhow_status slid(dhowi_lowering *b, const group_query *g, uint32_t past, int32_t x,
+                        int32_t *all, int32_t *out) {
+    static const int32_t order[] = {0, 2, 1, 3};
+    const int64_t none[4] = {0};
+    int32_t parts[2];
+    DHOWI_TRY(dhowi_permute(b, x, order, &parts[1]));
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[past]), own = *dhowi_desc_at(b, parts[1]);
+    const int64_t after[] = {0, 0, p.shape[2] - g->kept, 0};
+    char s[160], t[160];
+    if (p.shape[1] != own.shape[1] || p.shape[3] != own.shape[3])
+        DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(&p, s, sizeof s),
+                     dhowi_desc_text(&own, t, sizeof t));
+    DHOWI_TRY(dhowi_narrow(b, b->in[past], 2, 0, g->held, 1, &parts[0]));
+    DHOWI_TRY(dhowi_concat(b, parts, 2, 2, all));
+    DHOWI_TRY(dhowi_narrow(b, *all, 2, g->total - g->kept, g->kept, 1, out));
+    return dhowi_pad_with(b, *out, none, after, 0, out);
+}
+
+/* What queries see, and the caches behind them. */
+static dhow_status keys_and_values(dhowi_lowering *b, group_query *g, dhowi_attention *a) {
+    const int64_t row[] = {1, g->steps};
+    if (g->slides) {
+        DHOWI_TRY(slid(b, g, PAST_KEY, g->k, &a->k, &b->out[1]));
+        DHOWI_TRY(slid(b, g, PAST_VALUE, g->v, &a->v, &b->out[2]));
+        DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)g->held, 1, g->steps, &g->row));
+        return dhowi_reshape(b, g->row, 2, row, &g->row);
+    }
+    DHOWI_TRY(cached(b, g, PAST_KEY, g->k, &b->out[1]));
+    DHOWI_TRY(cached(b, g, PAST_VALUE, g->v, &b->out[2]));
+    DHOWI_TRY(dhowi_narrow(b, b->out[1], 2, 0, g->total, 1, &a->k));
+    return dhowi_narrow(b, b->out[2], 2, 0, g->total, 1, &a->v);
+}
+
 static dhow_status score_masks(dhowi_lowering *b, const group_query *g, dhowi_attention *a) {
     const int64_t shape[] = {dhowi_desc_at(b, g->row)->shape[0], 1, g->steps, 1};
     const int64_t window = dhowi_attr_int(b, "local_window_size", -1);
@@ -255,10 +325,7 @@ dhow_status dhowi_lower_ms_group_query(dhowi_lowering *b) {
     DHOWI_TRY(rows_of(b, &g));
     DHOWI_TRY(turn(b, &g));
     DHOWI_TRY(dhowi_permute(b, g.q, order, &a.q));
-    DHOWI_TRY(cached(b, &g, PAST_KEY, g.k, &b->out[1]));
-    DHOWI_TRY(cached(b, &g, PAST_VALUE, g.v, &b->out[2]));
-    DHOWI_TRY(dhowi_narrow(b, b->out[1], 2, 0, g.total, 1, &a.k));
-    DHOWI_TRY(dhowi_narrow(b, b->out[2], 2, 0, g.total, 1, &a.v));
+    DHOWI_TRY(keys_and_values(b, &g, &a));
     DHOWI_TRY(dhowi_check_heads(b, &a));
     const double depth = (double)dhowi_desc_at(b, a.q)->shape[3],
                  scale = (double)dhowi_attr_float(b, "scale", 0);
