@@ -210,6 +210,16 @@ static dhow_trainer *trainer_of(const network *n, const dhow_trainer_options *op
     return t;
 }
 
+static double loss_of_step(dhow_trainer *t, const network *n, int64_t step) {
+    dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2, .sample_count = n->size);
+    double loss;
+    n->batch(step, n->size, &batch);
+    OK(dhow_trainer_step(t, &batch, &loss));
+    dhow_tensor_release(batch.tensors[0]);
+    dhow_tensor_release(batch.tensors[1]);
+    return loss;
+}
+
 /* One part in 10,000: f32 sums in another order, and steps that pass differences on. The CNN passes
  * them on most, by the corners of its ReLUs and pools: PyTorch's own losses in f32 and in f64 agree
  * to 2e-6 for 70 steps, and are 4 % apart in the end. From there on a loss may be a quarter off,
@@ -218,19 +228,13 @@ static void compare(const network *n, const dhow_trainer_options *optimizer, con
     dhow_trainer *t = trainer_of(n, optimizer);
     double worst = 0, sum = 0, wanted_sum = 0;
     for (int64_t step = 0; step < STEPS; step++) {
-        dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2, .sample_count = n->size);
-        const double tolerance = step < n->steps ? 1e-4 : 0.25;
-        double loss;
-        n->batch(step, n->size, &batch);
-        OK(dhow_trainer_step(t, &batch, &loss));
+        const double tolerance = step < n->steps ? 1e-4 : 0.25, loss = loss_of_step(t, n, step);
         sum += loss;
         wanted_sum += want[step];
         worst = fmax(worst, fabs(loss - want[step]) / want[step]);
         cr_expect(fabs(loss - want[step]) <= tolerance * want[step],
                   "%s, optimizer %d, step %lld: loss %.9g, PyTorch's %.9g", n->name,
                   (int)optimizer->optimizer, (long long)step, loss, want[step]);
-        dhow_tensor_release(batch.tensors[0]);
-        dhow_tensor_release(batch.tensors[1]);
     }
     cr_expect(fabs(sum - wanted_sum) <= 0.02 * wanted_sum,
               "%s, optimizer %d: the losses add up to %.9g, PyTorch's to %.9g", n->name,
@@ -282,13 +286,7 @@ static void *work_beside(void *handle) {
 
 static void losses_of(const network *n, double *losses, int count) {
     dhow_trainer *t = trainer_of(n, &k_optimizers[0]);
-    for (int step = 0; step < count; step++) {
-        dhow_batch batch = DHOW_INIT(dhow_batch, .tensor_count = 2, .sample_count = n->size);
-        n->batch(step, n->size, &batch);
-        OK(dhow_trainer_step(t, &batch, &losses[step]));
-        dhow_tensor_release(batch.tensors[0]);
-        dhow_tensor_release(batch.tensors[1]);
-    }
+    for (int step = 0; step < count; step++) losses[step] = loss_of_step(t, n, step);
     dhow_trainer_release(t);
 }
 

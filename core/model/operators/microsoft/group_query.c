@@ -106,9 +106,17 @@ static dhow_status take_apart(dhowi_lowering *b, group_query *g) {
     return DHOW_OK;
 }
 
+/* The numbers of the new steps from `first` on, as [1, steps]. */
+static dhow_status steps_from(dhowi_lowering *b, const group_query *g, int64_t first,
+                              int32_t *out) {
+    const int64_t row[] = {1, g->steps};
+    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)first, 1, g->steps, out));
+    return dhowi_reshape(b, *out, 2, row, out);
+}
+
 /* Past and present in one memory have the room that they have, and no number decides a shape. */
 static dhow_status rows_in_shared(dhowi_lowering *b, group_query *g) {
-    const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1}, row[] = {1, g->steps};
+    const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1};
     const int64_t room = dhowi_desc_at(b, b->in[PAST_KEY])->shape[2];
     int32_t first, number;
     if (room < g->steps || dhowi_desc_at(b, b->in[PAST_VALUE])->shape[2] != room)
@@ -123,8 +131,7 @@ static dhow_status rows_in_shared(dhowi_lowering *b, group_query *g) {
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_ADD, first, 1 - (double)g->steps, &first));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MAX, first, 0, &first)); /* the first call, padded */
     DHOWI_TRY(dhowi_reshape(b, first, 2, column, &first));
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, 0, 1, g->steps, &number));
-    DHOWI_TRY(dhowi_reshape(b, number, 2, row, &number));
+    DHOWI_TRY(steps_from(b, g, 0, &number));
     g->first = first;
     return dhowi_map_two(b, DHOWI_MAP_ADD, first, number, &g->row);
 }
@@ -137,7 +144,7 @@ static int64_t rows_held(int64_t count, int64_t window, int64_t room) {
 
 /* Of one sequence, whose length is known. */
 static dhow_status rows_that_slide(dhowi_lowering *b, group_query *g) {
-    const int64_t window = dhowi_attr_int(b, "local_window_size", -1), row[] = {1, g->steps};
+    const int64_t window = dhowi_attr_int(b, "local_window_size", -1);
     int64_t all;
     if (!dhowi_given(b, PAST_KEY)) DHOWI_REFUSE("sliding_window_cache without past_key");
     if (dhowi_given(b, BIAS) || dhowi_desc_at(b, b->in[QUERY])->shape[0] != 1)
@@ -156,13 +163,12 @@ static dhow_status rows_that_slide(dhowi_lowering *b, group_query *g) {
     g->held = rows_held(all - g->steps, window, room);
     g->kept = rows_held(all, window, room);
     g->total = g->held + g->steps;
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)(all - g->steps), 1, g->steps, &g->row));
-    return dhowi_reshape(b, g->row, 2, row, &g->row);
+    return steps_from(b, g, all - g->steps, &g->row);
 }
 
 /* The first call begins at 0; later ones at the length of the sequence less what is new. */
 static dhow_status rows_of(dhowi_lowering *b, group_query *g) {
-    const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1}, row[] = {1, g->steps};
+    const int64_t column[] = {dhowi_desc_at(b, b->in[QUERY])->shape[0], 1};
     int32_t length;
     DHOWI_TRY(dhowi_attr_flag(b, "sliding_window_cache", false, &g->slides));
     if (g->slides) return rows_that_slide(b, g);
@@ -174,8 +180,7 @@ static dhow_status rows_of(dhowi_lowering *b, group_query *g) {
         DHOWI_REFUSE("total_sequence_length is %" PRId64 ", the new steps are %" PRId64, g->total,
                      g->steps);
     const bool first = g->total == g->steps;
-    DHOWI_TRY(dhowi_numbers(b, DHOW_I64, first ? 0 : 1 - (double)g->steps, 1, g->steps, &g->row));
-    DHOWI_TRY(dhowi_reshape(b, g->row, 2, row, &g->row));
+    DHOWI_TRY(steps_from(b, g, first ? 0 : 1 - g->steps, &g->row));
     if (first) return DHOW_OK;
     DHOWI_TRY(dhowi_as_index(b, b->in[LENGTHS], &length));
     DHOWI_TRY(dhowi_reshape(b, length, 2, column, &length));
@@ -226,6 +231,15 @@ static dhow_status turn(dhowi_lowering *b, group_query *g) {
 
 /* ---- caches ---- */
 
+/* Whether x[batch, shared, steps, features] can follow what a cache holds. */
+static dhow_status check_cache(const dhowi_lowering *b, uint32_t past, int32_t x) {
+    const dhowi_tensor_desc *p = dhowi_desc_at(b, b->in[past]), *own = dhowi_desc_at(b, x);
+    char s[160], t[160];
+    if (p->shape[1] == own->shape[1] && p->shape[3] == own->shape[3]) return DHOW_OK;
+    DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(p, s, sizeof s),
+                 dhowi_desc_text(own, t, sizeof t));
+}
+
 /* x[batch, steps, shared, features] written into a cache [batch, shared, places, features]. */
 static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past, int32_t x,
                           int32_t *out) {
@@ -233,7 +247,6 @@ static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past
     const int64_t none[4] = {0};
     int32_t cache, row;
     DHOWI_TRY(dhowi_permute(b, x, order, &x));
-    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
     const int64_t index[] = {dhowi_desc_at(b, g->row)->shape[0], 1, g->steps, 1};
     *out = x;
     if (!dhowi_given(b, past) && g->total == g->steps) return DHOW_OK;
@@ -242,11 +255,7 @@ static dhow_status cached(dhowi_lowering *b, const group_query *g, uint32_t past
                      " are new, and past_key is missing",
                      g->total, g->steps);
     const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[past]);
-    if (p.shape[1] != own.shape[1] || p.shape[3] != own.shape[3]) {
-        char s[160], t[160];
-        DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(&p, s, sizeof s),
-                     dhowi_desc_text(&own, t, sizeof t));
-    }
+    DHOWI_TRY(check_cache(b, past, x));
     if (g->joint) return dhowi_write_steps(b, b->in[past], x, g->first, 2, false, out);
     const int64_t after[] = {0, 0, g->total > p.shape[2] ? g->total - p.shape[2] : 0, 0};
     DHOWI_TRY(dhowi_reshape(b, g->row, 4, index, &row));
@@ -264,12 +273,8 @@ static dhow_status slid(dhowi_lowering *b, const group_query *g, uint32_t past, 
     const int64_t none[4] = {0};
     int32_t parts[2];
     DHOWI_TRY(dhowi_permute(b, x, order, &parts[1]));
-    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[past]), own = *dhowi_desc_at(b, parts[1]);
-    const int64_t after[] = {0, 0, p.shape[2] - g->kept, 0};
-    char s[160], t[160];
-    if (p.shape[1] != own.shape[1] || p.shape[3] != own.shape[3])
-        DHOWI_REFUSE("input %u is %s, what follows it %s", past, dhowi_desc_text(&p, s, sizeof s),
-                     dhowi_desc_text(&own, t, sizeof t));
+    DHOWI_TRY(check_cache(b, past, parts[1]));
+    const int64_t after[] = {0, 0, dhowi_desc_at(b, b->in[past])->shape[2] - g->kept, 0};
     DHOWI_TRY(dhowi_narrow(b, b->in[past], 2, 0, g->held, 1, &parts[0]));
     DHOWI_TRY(dhowi_concat(b, parts, 2, 2, all));
     DHOWI_TRY(dhowi_narrow(b, *all, 2, g->total - g->kept, g->kept, 1, out));
@@ -278,12 +283,10 @@ static dhow_status slid(dhowi_lowering *b, const group_query *g, uint32_t past, 
 
 /* What queries see, and the caches behind them. */
 static dhow_status keys_and_values(dhowi_lowering *b, group_query *g, dhowi_attention *a) {
-    const int64_t row[] = {1, g->steps};
     if (g->slides) {
         DHOWI_TRY(slid(b, g, PAST_KEY, g->k, &a->k, &b->out[1]));
         DHOWI_TRY(slid(b, g, PAST_VALUE, g->v, &a->v, &b->out[2]));
-        DHOWI_TRY(dhowi_numbers(b, DHOW_I64, (double)g->held, 1, g->steps, &g->row));
-        return dhowi_reshape(b, g->row, 2, row, &g->row);
+        return steps_from(b, g, g->held, &g->row);
     }
     DHOWI_TRY(cached(b, g, PAST_KEY, g->k, &b->out[1]));
     DHOWI_TRY(cached(b, g, PAST_VALUE, g->v, &b->out[2]));

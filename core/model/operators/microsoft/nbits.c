@@ -4,7 +4,6 @@
  * the device, and rows of such tables.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/memory/size.h"
 #include "kernel/optimise.h"
@@ -244,19 +243,17 @@ static dhow_status unpack(dhowi_lowering *b, int32_t x, bool packed, int64_t cou
     DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, out));
     if (!packed) return DHOW_OK;
     dhowi_tensor_desc pairs = *dhowi_desc_at(b, *out);
-    int64_t shape[DHOW_MAX_RANK];
     const int32_t rank = pairs.rank;
     if (rank == DHOW_MAX_RANK) DHOWI_REFUSE("rows of %d dimensions", rank);
-    memcpy(shape, pairs.shape, sizeof shape);
-    shape[rank] = 1;
-    DHOWI_TRY(dhowi_reshape(b, *out, rank + 1, shape, &whole));
+    pairs.shape[rank] = 1;
+    DHOWI_TRY(dhowi_reshape(b, *out, rank + 1, pairs.shape, &whole));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, whole, 1.0 / 16, &halves[1]));
     DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_FLOOR, 0, 0, halves[1], &halves[1]));
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, halves[1], 16, &halves[0]));
     DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, whole, halves[0], &halves[0]));
     DHOWI_TRY(dhowi_concat(b, halves, 2, rank, out));
-    shape[rank - 1] *= 2;
-    DHOWI_TRY(dhowi_reshape(b, *out, rank, shape, out));
+    pairs.shape[rank - 1] *= 2;
+    DHOWI_TRY(dhowi_reshape(b, *out, rank, pairs.shape, out));
     return dhowi_narrow(b, *out, rank - 1, 0, count, 1, out);
 }
 
