@@ -45,7 +45,9 @@ static const struct {
                {"float4e2m1", DHOW_U8, 5, 0, 4},
                {"float8e8m0", DHOW_U8, 5, 0, 8},
                {"uint2", DHOW_U8, 5, 0, 2},
-               {"int2", DHOW_I8, 5, 0, 2}};
+               {"int2", DHOW_I8, 5, 0, 2},
+               {"float6e2m3", 0, 0, 0, 0},
+               {"float6e3m2", 0, 0, 0, 0}};
 
 dhow_dtype dhowi_onnx_held(int32_t type) {
     return type > 0 && (size_t)type < DHOWI_COUNT(k_types) ? k_types[type].dtype : 0;

@@ -45,7 +45,7 @@ typedef int32_t dhow_model_value;
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_create(dhow_context *context, dhow_model **out);
 
 /**
- * Loads a model from an ONNX file (opset 7 to 25) onto the CPU. The file is held open: large
+ * Loads a model from an ONNX file (opset 7 to 28) onto the CPU. The file is held open: large
  * weights are read when they are wanted, perhaps again for other shapes, so it must not change
  * while the model lives; what wants a weight of a file that was written to or cut short meanwhile
  * returns CORRUPT. Weights in further files are taken from beneath the model's folder only. The

@@ -154,7 +154,8 @@ static int load_set(dhow_device *device, const dhow_model *model, describe *of, 
     return give_up("too many tensors", "");
 }
 
-/* ---- comparing: |got - want| <= 1e-5 + 1e-3 |want|; integers as they are ---- */
+/* ---- comparing: |got - want| <= 1e-5 + 1e-3 |want|, or two units in the last place of 16 bits;
+ * integers as they are ---- */
 
 static double *values_of(dhow_device *cpu, dhow_tensor *t) {
     dhow_tensor_info info = DHOW_INIT(dhow_tensor_info);
@@ -182,10 +183,11 @@ static int compare_tensors(dhow_device *cpu, dhow_tensor *got, dhow_tensor *want
     (void)snprintf(text, sizeof text, "output %u", index);
     if (!same) return give_up(text, "another dtype or shape");
     double *p = values_of(cpu, got), *q = values_of(cpu, want);
+    const double share = a.dtype == DHOW_BF16 ? 1.0 / 64 : a.dtype == DHOW_F16 ? 1.0 / 512 : 1e-3;
     int fits = p != NULL && q != NULL;
     for (int64_t i = 0; fits && i < a.count; i++) {
         int equal = p[i] == q[i] || (isnan(p[i]) && isnan(q[i]));
-        if (equal || fabs(p[i] - q[i]) <= 1e-5 + 1e-3 * fabs(q[i])) continue;
+        if (equal || fabs(p[i] - q[i]) <= 1e-5 + share * fabs(q[i])) continue;
         (void)snprintf(text, sizeof text, "output %u, element %lld is %g, not %g", index,
                        (long long)i, p[i], q[i]);
         fits = 0;

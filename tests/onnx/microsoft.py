@@ -226,8 +226,8 @@ def pairs_of(codes: Array, bits: int) -> Array:
     """Codes of 4 bits in pairs, the first one low."""
     if bits == 8:
         return codes
-    codes = np.concatenate([codes, np.zeros((codes.shape[0], codes.shape[1] % 2), np.uint8)], 1)
-    return np.asarray(codes[:, ::2] | codes[:, 1::2] << 4, np.uint8)
+    codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], codes.shape[-1] % 2), np.uint8)], -1)
+    return np.asarray(codes[..., ::2] | codes[..., 1::2] << 4, np.uint8)
 
 
 def nbits(s: Suite) -> None:
@@ -500,6 +500,134 @@ def sliding(s: Suite) -> None:
         s.add_graph(f"gqa_sliding_{name}", nodes, given, ["y", "kept_pk", "kept_pv"], constants)
 
 
+def states(s: Suite) -> None:
+    """Linear attention and its like, convolutions that carry their last steps, and what gates them."""
+    rules = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
+
+    def unit(x: Array) -> Array:
+        return (x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)).astype(np.float32)
+
+    def linear(name: str, rule: str, batch: int, steps: int, heads_q: int, heads: int, depth: int, features: int, past: bool = True,
+               rows: bool = False, one_beta: bool = False, heads_k: int = 0, **attributes: Any) -> None:
+        gated, corrects = rules[rule]
+        parts: list[Array | None] = [s.numbers(batch, steps, heads_q * depth), unit(s.numbers(batch, steps, heads_k or heads, depth)).reshape(batch, steps, -1),
+                                     s.numbers(batch, steps, heads * features), s.numbers(batch, heads, depth, features) if past else None,
+                                     -np.abs(s.numbers(batch, steps, heads * (depth if rows else 1))) if gated else None,
+                                     np.abs(s.numbers(batch, steps, 1 if one_beta else heads)) if corrects else None]
+        while parts[-1] is None:
+            parts.pop()
+        s.add(f"linear_attention_{name}", "LinearAttention", parts, 2, q_num_heads=heads_q, kv_num_heads=heads, update_rule=rule, **attributes)
+
+    for rule in rules:
+        linear(rule, rule, 2, 5, 2, 2, 8, 12)
+        linear(f"{rule}_first", rule, 1, 1, 2, 2, 7, 5, past=False)
+    linear("wide", "gated_delta", 1, 3, 1, 1, 128, 34)
+    linear("shared", "gated_delta", 1, 4, 6, 2, 33, 20)
+    linear("shared_rows", "gated", 1, 9, 4, 1, 20, 70, rows=True)
+    linear("rows", "gated_delta", 1, 6, 2, 2, 16, 32, rows=True, scale=0.3)
+    linear("one_beta", "delta", 1, 4, 3, 3, 16, 16, one_beta=True)
+    linear("fewer_queries", "gated_delta", 1, 4, 2, 4, 8, 16)
+    linear("fewer_keys", "gated_delta", 1, 4, 2, 4, 8, 16, heads_k=2)
+
+    for name, channels, steps, k, attributes in (("plain", 6, 9, 4, {}), ("silu", 33, 5, 3, {"activation": "silu"}), ("one", 5, 1, 4, {"activation": "swish"}),
+                                                 ("dilated", 4, 7, 3, {"dilation": 2}), ("last", 4, 6, 4, {"channels_last": 1})):
+        reach = (k - 1) * attributes.get("dilation", 1)
+        shape, before = ((2, steps, channels), (2, reach, channels)) if name == "last" else ((2, channels, steps), (2, channels, reach))
+        parts = [s.numbers(*shape), s.numbers(channels, 1, k), s.numbers(channels), s.numbers(*before)]
+        s.add(f"causal_conv_{name}", "CausalConvWithState", parts, 2, **attributes)
+        s.add(f"causal_conv_{name}_first", "CausalConvWithState", parts[:3], 2, **attributes)
+
+    def delta(name: str, batch: int, steps: int, heads_q: int, heads: int, depth: int, features: int, apart: bool = False, packed: bool = False,
+              rows: bool = False, **attributes: Any) -> None:
+        tokens = (batch, steps) if apart else (batch * steps,)
+        q, k, v = s.numbers(*tokens, heads_q, depth), unit(s.numbers(*tokens, heads_q, depth)), s.numbers(*tokens, heads, features)
+        parts: list[Array | None] = [q, k, v]
+        if packed:
+            parts = [np.concatenate([x.reshape(*tokens, -1) for x in (q, k, v)], -1), None, None]
+        parts += [None, -np.abs(s.numbers(*tokens, heads, *((depth,) if rows else ()))), np.abs(s.numbers(*tokens, heads)),
+                  s.numbers(batch, heads, features, depth)]
+        if "gate_activation" in attributes:
+            parts += [s.numbers(heads), s.numbers(heads)]
+        s.add(f"gated_delta_net_{name}", "GatedDeltaNet", parts, 2, **attributes)
+
+    delta("tokens", 2, 3, 2, 2, 8, 16)
+    delta("apart", 2, 4, 2, 4, 16, 8, apart=True)
+    delta("packed", 1, 5, 2, 4, 16, 24, packed=True)
+    delta("rows", 1, 4, 2, 2, 16, 16, rows=True, scale=0.25)
+    delta("soft", 1, 4, 2, 4, 16, 16, apart=True, gate_activation="softplus", beta_activation="sigmoid", qk_l2_norm=1)
+    delta("bounded", 1, 3, 2, 2, 16, 8, gate_activation="sigmoid", gate_lower_bound=-3.0)
+
+    s.add("linear_attention_gate", "LinearAttentionGate", [s.numbers(2, 3, 5), s.numbers(5), -np.abs(s.numbers(5)), s.numbers(2, 3, 5)], 2)
+    for activation in ("silu", "sigmoid"):
+        s.add(f"gated_norm_{activation}", "GatedRMSNorm", [s.numbers(2, 3, 24), s.numbers(8), s.numbers(2, 3, 24)], activation=activation, epsilon=1e-6)
+    s.add("gated_add", "GatedAdd", [s.numbers(2, 3, 8), s.numbers(2, 3, 8), s.numbers(2, 3, 1)])
+    s.add("scaled_silu", "ScaledSiLU", [s.numbers(3, 8)], alpha=1.5)
+    s.add("scaled_silu_given", "ScaledSiLU", [s.numbers(3, 8), np.array(0.75, np.float32)])
+    angles = np.arange(16)[:, None] * 0.7 ** np.arange(8)
+    places = s.dice.randint(0, 16, size=(3, 2, 4)).astype(np.int64)
+    for layout in (0, 1):
+        for interleaved in (0, 1):
+            for name, x in (("rows", s.numbers(2, 4, 3 * 16)), ("heads", s.numbers(2, 3, 4, 16))):
+                s.add(f"mrotary_{layout}_{interleaved}_{name}", "MRotaryEmbedding",
+                      [x, places, np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)], mrope_section=[2, 3, 3] if layout else [4, 3, 1],
+                      mrope_layout=layout, interleaved=interleaved, num_heads=3, rotary_embedding_dim=16)
+
+
+def mixtures(s: Suite) -> None:
+    """Experts: of numbers and of codes, and all that a router may say."""
+    tokens, wide, inner, experts = 5, 32, 32, 4
+
+    def router() -> Array:
+        """No two alike, so that there is one choice."""
+        return np.stack([s.dice.permutation(experts) for _ in range(tokens)]).astype(np.float32) / 2 + s.numbers(tokens, 1)
+
+    gates = {"activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.5}
+    for name, k, attributes in (("relu", 1, {}), ("silu", 2, {"activation_type": "silu", "normalize_routing_weights": 1}), ("gelu", 3, {"activation_type": "gelu"}),
+                                ("identity", 2, {"activation_type": "identity"}), ("swiglu", 2, {**gates, "normalize_routing_weights": 1}), ("swiglu_all", 4, gates)):
+        columns = 2 * inner if "swiglu" in name else inner
+        parts = [s.numbers(tokens, wide), router(), s.numbers(experts, columns, wide), s.numbers(experts, columns), s.numbers(experts, wide, inner),
+                 s.numbers(experts, wide)]
+        s.add(f"moe_{name}", "MoE", parts, fixed=(2, 3, 4, 5), k=k, **attributes)
+    s.add("moe_sequences", "MoE", [s.numbers(1, tokens, wide), router(), s.numbers(experts, inner, wide), None, s.numbers(experts, wide, inner)], k=2)
+
+    def layer(n: int, k: int, bits: int, block: int, zeros: bool) -> list[Array | None]:
+        blocks = k // block if block else 1
+        scales = (s.dice.randint(1, 9, size=(experts, n, blocks)) / (64 << (bits - 4))).astype(np.float32)
+        points = s.dice.randint(0, 1 << bits, size=(experts, n, blocks)).astype(np.uint8)
+        if not block:
+            scales, points = scales[:, :, 0], points[:, :, 0]
+        return [pairs_of(s.dice.randint(0, 1 << bits, size=(experts, n, k)).astype(np.uint8), bits), scales, s.numbers(experts, n),
+                pairs_of(points, bits) if zeros else None]
+
+    for bits in (4, 8):
+        for block in (0, 16, 32):
+            for zeros in (False, True):
+                gated = zeros or block == 16
+                first, second = layer((2 if gated else 1) * inner, wide, bits, block, zeros), layer(wide, inner, bits, block, zeros)
+                parts = [s.numbers(tokens, wide), router(), *first[:3], *second[:3], None, None, None, first[3], second[3]]
+                while parts[-1] is None:
+                    parts.pop()
+                # of constants of 8 bits in blocks ONNX Runtime multiplies rows that it has rounded to bytes
+                fixed = () if bits == 8 and block else tuple(range(2, len(parts)))
+                attributes = {**(gates if gated else {"activation_type": "silu"}), **({"block_size": block} if block else {})}
+                s.add(f"qmoe_{bits}_{block}{'_zeros' if zeros else ''}", "QMoE", parts, fixed=fixed, k=2, expert_weight_bits=bits,
+                      normalize_routing_weights=1, **attributes)
+    first, second = layer(inner, wide, 4, 32, False), layer(wide, inner, 4, 32, False)
+    s.add("qmoe_router_weights", "QMoE", [s.numbers(tokens, wide), router(), *first[:3], *second[:3], *[None] * 6, np.abs(s.numbers(tokens, experts))], k=2,
+          expert_weight_bits=4, block_size=32, activation_type="silu")
+
+
+def sinks(s: Suite) -> None:
+    """Scores that each head has besides those of its keys."""
+    h, g, e = 4, 2, 16
+    for name, steps, before, attributes in (("first", 5, 0, {}), ("next", 1, 4, {}), ("window", 5, 3, {"local_window_size": 3}), ("cap", 3, 2, {"softcap": 2.0})):
+        past = [s.numbers(1, g, before, e) if before else None for _ in range(2)]
+        parts = [s.numbers(1, steps, h * e), s.numbers(1, steps, g * e), s.numbers(1, steps, g * e), *past, np.array([steps + before - 1], np.int32),
+                 np.array(steps + before, np.int32)]
+        s.add(f"gqa_smooth_{name}", "GroupQueryAttention", parts, keep=[0, 1, 2], num_heads=h, kv_num_heads=g, smooth_softmax=1, **attributes)
+        s.add(f"gqa_sink_{name}", "GroupQueryAttention", parts + [None] * 4 + [4 * s.numbers(h)], keep=[0, 1, 2], num_heads=h, kv_num_heads=g, **attributes)
+
+
 def write(s: Suite, own: str, title: str) -> None:
     """`own` is the file that is run; the archive and the list have its name."""
     folder, base = pathlib.Path(own).parent, pathlib.Path(own).stem
@@ -526,7 +654,7 @@ def write(s: Suite, own: str, title: str) -> None:
 def main() -> None:
     s = Suite()
     for part in (products, activations, norms, rotary, multi_head, group_query, attention, samples, nbits, quantised, quantised_lstm, windows, recurrent,
-                 quantised_transformers, tables, sliding):
+                 quantised_transformers, tables, sliding, states, mixtures, sinks):
         part(s)
     write(s, __file__, "com.microsoft, and some of ONNX")
 

@@ -1018,11 +1018,35 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
          0},
         {"GroupQueryAttention", "x k4 k4   two total    big",
          "attention_bias f32[3, 2, 3, 4] does not fit", NULL, 0},
-        {"GroupQueryAttention", "x k4 k4   two total     row",
-         "its input 11 (sinks, scales or norms)", NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two total     row", "head_sink is f32[8] for 2 heads",
+         NULL, 0},
+        {"GroupQueryAttention", "x k4 k4   two total      row",
+         "its input 12 (scales, norms or lengths)", NULL, 0},
+        {"CausalConvWithState", "w w", "the input is f32[8, 24], 3 dimensions of floats", NULL, 0},
+        {"CausalConvWithState", "x w", "the weight is f32[8, 24] for f32[2, 3, 8]", NULL, 0},
+        {"CausalConvWithState", "x w", "ndim is 2, dhow has 1", "ndim", 2},
+        {"CausalConvWithState", "x w", "state_window is 1, dhow has 0", "state_window", 1},
+        {"LinearAttention", "x x x", "kv_num_heads", "q_num_heads", 2},
+        {"GatedDeltaNet", "x", "update_rule gated_delta wants decay", NULL, 0},
+        {"GatedDeltaNet", "a a a  words", "update_rule gated_delta wants beta", NULL, 0},
+        {"GatedDeltaNet", "a a a  words words", "decay is f32[5, 8]", NULL, 0},
+        {"GatedDeltaNet", "x x x  words words", "initial_state is missing, which says", NULL, 0},
+        {"GatedDeltaNet", "a a a two words words", "cu_seqlens and state updates", NULL, 0},
+        {"LinearAttentionGate", "x row24 row", "dt_bias is f32[24]", NULL, 0},
+        {"GatedRMSNorm", "x row24 x", "scale is f32[24]", NULL, 0},
+        {"GatedRMSNorm", "x row k", "gate is f32[2, 4, 8]", NULL, 0},
+        {"GatedAdd", "x k row", "Y is f32[2, 4, 8]", NULL, 0},
+        {"GatedAdd", "x x row", "gate is f32[8]", NULL, 0},
+        {"ScaledSiLU", "x row", "scale is f32[8]", NULL, 0},
+        {"MRotaryEmbedding", "x ids cache cache", "mrope_section are not three numbers that come",
+         NULL, 0},
+        {"MoE", "row w g", "the input is f32[8]", NULL, 0},
+        {"MoE", "x w past", "router_probs is f32[8, 24]", NULL, 0},
+        {"QMoE", "x w u", "block_size is 24: it must be a power of two", "block_size", 24},
+        {"QMoE", "x w u", "unsupported weights_prepacked", "weights_prepacked", 1},
         {"GroupQueryAttention", "x k4 k4   two total", "local_window_size is 0",
          "local_window_size", 0},
-        {"GroupQueryAttention", "x k4 k4   two total", "smooth_softmax is 1", "smooth_softmax", 1},
+        {"GroupQueryAttention", "x k4 k4   two total", "smooth_softmax is 2", "smooth_softmax", 2},
         {"GroupQueryAttention", "x k4 k4   two total", "causal is 0", "causal", 0},
         {"GroupQueryAttention", "x k4 k4   two total", "qk_output is 1", "qk_output", 1},
         {"Attention", "x w", "num_heads is 0", NULL, 0},
@@ -1096,5 +1120,28 @@ Test(onnx_strict, what_is_unpooled_fits) {
         put_message(&g, GRAPH_NODE, &t);
         add_ints(&n, "kernel_shape", 2, kernel);
         refused(11, &g, n, cases[i].why);
+    }
+}
+
+Test(onnx_strict, operators_of_opset_26_and_later_tell_what_does_not_fit) {
+    static const struct {
+        const char *op, *inputs, *name, *why;
+        int64_t opset, value;
+    } cases[] = {{"BitCast", "x", "to", "x is f32, which is not as wide as i64", 26, 7},
+                 {"BitCast", "x", "to", "unsupported type int4", 26, 22},
+                 {"Cast", "x", "to", "unsupported type float6e2m3", 28, 27},
+                 {"CumProd", "x two", "reverse", "the axis has 2 numbers, not one", 26, 1},
+                 {"SwiGLU", "x row", "axis", "A is f32[2, 3] and B is f32[3]: both", 28, 1},
+                 {"LinearAttention", "x x x", "q_num_heads", "kv_num_heads", 27, 1},
+                 {"CausalConvWithState", "x x", "axis", "the input is f32[2, 3], 3 dim", 27, 1},
+                 {"SpaceToDepth", "x", "blocksize", "images [n, c, h, w]", 28, 2},
+                 {"Mod", "x x", "fmod", "floats take 1 before opset 28", 27, 0}};
+    const int64_t three = 3, places[] = {0, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes g = with_x(), n = node_of(cases[i].op, "n", cases[i].inputs, "y");
+        put_zeros(&g, "row", 1, &three);
+        put_ints(&g, "two", 2, places);
+        if (strcmp(cases[i].name, "axis") != 0) add_int(&n, cases[i].name, cases[i].value);
+        refused(cases[i].opset, &g, n, cases[i].why);
     }
 }

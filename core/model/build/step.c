@@ -81,7 +81,9 @@ static const dhowi_onnx_node *source_of(dhow_model *m, const dhowi_build_step *s
 }
 
 dhow_status dhowi_step_end(dhow_model *m, dhowi_build_step *s, dhow_model_value *out) {
-    const dhowi_operator *other, *op = dhowi_operator_find(s->op, strlen(s->op), 25, &other);
+    const dhowi_operator *other;
+    const dhowi_operator *op =
+        dhowi_operator_find(s->op, strlen(s->op), DHOWI_LATEST_OPSET, &other);
     const dhowi_onnx_node *source = source_of(m, s);
     if (source == NULL) note(s, dhowi_fail_memory(s->function));
     if (s->status == DHOW_OK) s->status = dhowi_build_operator(m, s, op, source, out);

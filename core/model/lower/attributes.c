@@ -51,6 +51,12 @@ dhow_status dhowi_attr_needed(const dhowi_lowering *b, const char *name, int64_t
     return DHOW_OK;
 }
 
+dhow_status dhowi_attr_only(const dhowi_lowering *b, const char *name, int64_t value) {
+    const int64_t given = dhowi_attr_int(b, name, value);
+    if (given == value) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED, "%s is %" PRId64 ", dhow has %" PRId64, name, given, value);
+}
+
 dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out) {
     const int64_t value = dhowi_attr_int(b, name, otherwise);
     *out = value != 0;
@@ -63,6 +69,20 @@ dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name) {
     const dhowi_slice s = a != NULL ? a->s : (dhowi_slice){NULL, 0};
     return dhowi_fail(DHOW_UNSUPPORTED, "unsupported %s '%.*s'", name,
                       (int)DHOWI_MIN(s.length, (size_t)32), s.data != NULL ? s.data : "");
+}
+
+dhow_status dhowi_refuse_input(const dhowi_lowering *b, uint32_t input, const char *name) {
+    char s[160];
+    DHOWI_REFUSE("%s is %s", name, dhowi_desc_text(dhowi_desc_at(b, b->in[input]), s, sizeof s));
+}
+
+dhow_status dhowi_expect_floats(const dhowi_lowering *b, uint32_t input, const char *name,
+                                int32_t rank) {
+    const dhowi_tensor_desc *own = dhowi_desc_at(b, b->in[input]);
+    char s[160];
+    if (own->rank == rank && dhowi_is_float(own->dtype)) return DHOW_OK;
+    DHOWI_REFUSE("%s is %s, %d dimensions of floats are wanted", name,
+                 dhowi_desc_text(own, s, sizeof s), rank);
 }
 
 float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise) {

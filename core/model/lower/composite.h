@@ -17,6 +17,9 @@ dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32
 /* The same with numbers of the host. */
 dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t *index,
                        int64_t count, int32_t *out);
+/* y[...] = x[.., index[...], ..] along an axis, index being as large as y. */
+dhow_status dhowi_elements_at(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
+                              int32_t *out);
 dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,
                          int32_t *out);
 /* x with `value` before and after it; negative padding cuts. */

@@ -196,7 +196,7 @@ struct dhowi_operator {
     int32_t arg;          /* tells rows of one function apart */
     uint32_t least, most; /* inputs */
     uint32_t takes;       /* DHOWI_TAKES_..., besides tensors */
-    const char *meaning;  /* for docs/operators.md; NULL for what only the builder makes */
+    const char *meaning;  /* for docs/operators.md, where table.c is compiled with it, else NULL */
     dhow_status (*back)(struct dhowi_reverser *r); /* its derivative; NULL: dhow has none */
     bool back_all; /* it takes those of all outputs, not of the first alone */
     /* Bits of inputs: those that the derivative takes for constants, and those by which it is 0. */
@@ -227,10 +227,18 @@ dhow_status dhowi_refuse_misread(const dhowi_misread *m);
 int64_t dhowi_attr_int(const dhowi_lowering *b, const char *name, int64_t otherwise);
 /* One that ONNX has no default for: a node without it is refused. */
 dhow_status dhowi_attr_needed(const dhowi_lowering *b, const char *name, int64_t *out);
+/* Refuses another number than the one that dhow has, and that it is where it is missing. */
+dhow_status dhowi_attr_only(const dhowi_lowering *b, const char *name, int64_t value);
 /* An integer that is 0 or 1; another is refused by its name. */
 dhow_status dhowi_attr_flag(const dhowi_lowering *b, const char *name, bool otherwise, bool *out);
 /* Refuses a text attribute by its name and value: "unsupported mode 'area'". */
 dhow_status dhowi_refuse_text(const dhowi_lowering *b, const char *name);
+/* Refuses an input of the node that is not of floats with so many dimensions; `name` is what it is
+ * called. */
+dhow_status dhowi_expect_floats(const dhowi_lowering *b, uint32_t input, const char *name,
+                                int32_t rank);
+/* Refuses an input whose shape or type does not fit. */
+dhow_status dhowi_refuse_input(const dhowi_lowering *b, uint32_t input, const char *name);
 float dhowi_attr_float(const dhowi_lowering *b, const char *name, float otherwise);
 /* The list, or NULL; *count is 0 when it is missing. */
 const int64_t *dhowi_attr_ints(const dhowi_lowering *b, const char *name, uint32_t *count);

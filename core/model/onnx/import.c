@@ -12,7 +12,7 @@
 #include "model/onnx/scope.h"
 #include "model/operators/operators.h"
 
-enum { OLDEST_OPSET = 7, LATEST_OPSET = 25 };
+enum { OLDEST_OPSET = 7 };
 
 /* ---- scopes: names to values ---- */
 
@@ -254,7 +254,9 @@ static dhow_status import_node(importer *im, const dhowi_scope *s, const dhowi_o
         dhowi_subgraph *branch = dhowi_arena_array(&im->model->arena, 1, sizeof *branch);
         if (branch == NULL) return dhowi_fail_memory("model");
         DHOWI_TRY(import_graph(im, s, n->attributes[i].graph, branch));
-        node->branch[dhowi_slice_is(n->attributes[i].name, "else_branch")] = branch;
+        const dhowi_slice name = n->attributes[i].name; /* the second one of two */
+        node->branch[dhowi_slice_is(name, "else_branch") || dhowi_slice_is(name, "prob_mod")] =
+            branch;
     }
     return DHOW_OK;
 }
@@ -298,10 +300,10 @@ static dhow_status import_texts(importer *im, const dhowi_scope *s, const dhowi_
     *a = (dhowi_onnx_attribute){.name = {name, sizeof name - 1}, .tensor = t};
     *n = (dhowi_onnx_node){.op = {op, sizeof op - 1}, .attributes = a, .attribute_count = 1};
     *out = dhowi_scope_slot(s, t->name)->value;
-    *node = (dhowi_node){.op = dhowi_operator_find(op, sizeof op - 1, LATEST_OPSET, &other),
+    *node = (dhowi_node){.op = dhowi_operator_find(op, sizeof op - 1, DHOWI_LATEST_OPSET, &other),
                          .operation = op,
                          .source = n,
-                         .opset = LATEST_OPSET,
+                         .opset = DHOWI_LATEST_OPSET,
                          .out = out,
                          .out_count = 1};
     node->name = dhowi_arena_text(arena, t->name.data, t->name.length);
@@ -421,13 +423,13 @@ static dhow_status opset_of(importer *im) {
         im->opset = o->version;
         given = true;
     }
-    if (!given) im->opset = LATEST_OPSET; /* it has operators of other domains alone */
-    if (im->opset >= 1 && im->opset <= LATEST_OPSET) return DHOW_OK;
+    if (!given) im->opset = DHOWI_LATEST_OPSET; /* it has operators of other domains alone */
+    if (im->opset >= 1 && im->opset <= DHOWI_LATEST_OPSET) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED,
                       "the model's opset is %" PRId64
                       ", dhow takes %d to %d; convert it with "
                       "onnx.version_converter",
-                      im->opset, OLDEST_OPSET, LATEST_OPSET);
+                      im->opset, OLDEST_OPSET, DHOWI_LATEST_OPSET);
 }
 
 dhow_status dhowi_model_import(dhow_model *model, dhowi_onnx_file *file) {

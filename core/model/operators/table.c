@@ -17,14 +17,19 @@
 #include "model/operators/row.h"
 #include "model/operators/shape/shape.h"
 
-enum { LATEST = 25, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
+enum { LATEST = DHOWI_LATEST_OPSET, MANY = DHOWI_MAX_OUTPUTS_OF_NODE };
 
-/* The rest of each row is what it does, for docs/operators.md, and its derivative where it has one.
- */
+/* The rest of each row is what it does, in words that list_operators alone is compiled with, for
+ * docs/operators.md, and its derivative where it has one. */
+#ifdef DHOWI_OPERATORS_IN_WORDS
+#define WORDS
+#else
+#define WORDS 1 ? NULL:
+#endif
 #define FIELDS(name_, since_, until_, lower_, arg_, least_, most_, takes_, ...)        \
     {                                                                                  \
         .name = name_, .since = since_, .until = until_, .lower = lower_, .arg = arg_, \
-        .least = least_, .most = most_, .takes = takes_, .meaning = __VA_ARGS__        \
+        .least = least_, .most = most_, .takes = takes_, .meaning = WORDS __VA_ARGS__  \
     }
 #define UNARY(name, since, op, ...) \
     FIELDS(name, since, LATEST, dhowi_lower_unary, DHOWI_MAP_##op, 1, 1, 0, __VA_ARGS__)
@@ -96,10 +101,12 @@ static const dhowi_operator k_operators[] = {
     UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))", BACK(softplus)),
     UNARY("Softsign", 1, SOFTSIGN, "x / (1 + abs(x))", BACK(softsign), HALF(FOLLOWS)),
     UNARY("Sqrt", 1, SQRT, "the square root", BACK(sqrt)),
-    UNARY("Swish", 22, SILU, "x sigmoid(alpha x), for an alpha of 1", BACK(silu), HALF(FOLLOWS)),
+    ROW("SwiGLU", 28, LATEST, swiglu, 0, 2, 2, "a sigmoid(alpha a) b", HALF(FOLLOWS)),
+    UNARY("Swish", 22, SILU, "x sigmoid(alpha x)", BACK(silu), HALF(FOLLOWS)),
     UNARY("Tan", 7, TAN, "the tangent", BACK(tan)),
     UNARY("Tanh", 1, TANH, "the hyperbolic tangent", BACK(tanh), HALF(FOLLOWS)),
     UNARY("ThresholdedRelu", 10, THRESHOLD, "x, or 0 up to alpha", BACK(threshold), HALF(FOLLOWS)),
+    ROW("BitCast", 26, LATEST, bitcast, 0, 1, 1, "the bits of the elements as another type of their width", BACK(none)),
     WIDE("Cast", 1, cast, 0, 1, 1, SMALL, "the elements as another type", BACK(cast)),
     WIDE("CastLike", 15, cast, 1, 2, 2, SMALL, "the elements as another tensor's type", BACK(cast), .flat = INPUT(1)),
     ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip), .constants = INPUT(1) | INPUT(2), HALF(FOLLOWS)),
@@ -160,6 +167,7 @@ static const dhowi_operator k_operators[] = {
     ROW("RandomUniformLike", 1, LATEST, random_like, 0, 1, 1, "the same in the shape of x", BACK(none)),
     ROW("Bernoulli", 15, LATEST, bernoulli, 0, 1, 1, "1 with a probability for each element, else 0", BACK(none)),
     ROW("Multinomial", 7, LATEST, multinomial, 0, 1, 1, "classes drawn by the logarithms of their probabilities", BACK(none)),
+    ROW("CumProd", 26, LATEST, cumprod, 0, 2, 2, "running products along an axis"),
     ROW("CumSum", 11, LATEST, cumsum, 0, 2, 2, "running sums along an axis", BACK(cumsum)),
     ROW("EyeLike", 9, LATEST, eye_like, 0, 1, 1, "a matrix with ones along a diagonal", BACK(none)),
     ROW("Gather", 1, LATEST, gather, 0, 2, 2, "slices of an axis by index", BACK(gather), HALF(FOLLOWS)),
@@ -240,6 +248,8 @@ static const dhowi_operator k_operators[] = {
 
     /* matrices */
     ROW("Attention", 23, LATEST, attention, 0, 3, 7, "values weighed by the softmax of scaled products of queries and keys", HALF(COMPUTES), .masks = INPUT(3), .caches = INPUT(1) | INPUT(2)),
+    ROW("CausalConvWithState", 27, LATEST, causal_conv, 0, 2, 4, "windows over steps and those before them, each channel by its own, perhaps SiLU; the last steps"),
+    ROW("LinearAttention", 27, LATEST, linear_attention, 0, 3, 6, "what queries read of a state that keys and values change step by step, and the state"),
     ROW("RotaryEmbedding", 23, LATEST, rotary, 0, 3, 4, "pairs of elements rotated by their position", BACK(rotary), .constants = INPUT(1) | INPUT(2), HALF(FOLLOWS)),
     ROW("DFT", 17, LATEST, dft, 0, 1, 3, "the discrete Fourier transform along an axis, of any length, and its inverse"),
     ROW("STFT", 17, LATEST, stft, 0, 2, 4, "the Fourier transforms of a signal's overlapping frames"),
@@ -280,11 +290,13 @@ static const dhowi_operator k_operators[] = {
     WIDE("TfIdfVectorizer", 9, tf_idf, 0, 1, 1, TEXTS, "how often n-grams are there, perhaps weighed"),
 
     /* of other domains */
+    ROW(DHOWI_PREVIEW "::FlexAttention", 1, LATEST, flex_attention, 0, 3, 3, "attention whose scores and weights go through graphs of the node"),
     ROW(DHOWI_TRAINING "::Gradient", 1, LATEST, gradient, 0, 2, MANY, "derivatives of one value by others"),
 
     ROW(DHOWI_MICROSOFT "::Attention", 1, LATEST, ms_attention, 0, 2, 7, "attention with the projections before it", HALF(COMPUTES), .masks = INPUT(5)),
     ROW(DHOWI_MICROSOFT "::BiasGelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 2, 2, "Gelu of a sum", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::CDist", 1, LATEST, ms_distances, 0, 2, 2, "distances of the rows of two matrices"),
+    ROW(DHOWI_MICROSOFT "::CausalConvWithState", 1, LATEST, causal_conv, 0, 2, 4, "windows over steps and those before them, each channel by its own, perhaps SiLU; the last steps"),
     WIDE(DHOWI_MICROSOFT "::DequantizeLinear", 1, dequantize, 0, 2, 3, SMALL, "integers as numbers, by scale and zero point"),
     ROW(DHOWI_MICROSOFT "::DynamicQuantizeLSTM", 1, LATEST, ms_dynamic_lstm, 0, 3, 12, "LSTM with quantised weights; what they are multiplied with is quantised by its range"),
     ROW(DHOWI_MICROSOFT "::DynamicQuantizeMatMul", 1, LATEST, ms_dynamic_matmul, 0, 3, 5, "products of numbers, quantised by their range, with quantised weights"),
@@ -293,13 +305,20 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::FusedConv", 1, LATEST, ms_fused_conv, 0, 2, 4, "convolution, a sum and an activation", HALF(COMPUTES)),
     ROW(DHOWI_MICROSOFT "::FusedGemm", 1, LATEST, ms_fused_gemm, 0, 2, 3, "Gemm and an activation", HALF(COMPUTES)),
     ROW(DHOWI_MICROSOFT "::FusedMatMul", 1, LATEST, ms_matmul, 0, 2, 2, "alpha a b for matrices, each perhaps transposed", HALF(COMPUTES)),
+    ROW(DHOWI_MICROSOFT "::GatedAdd", 1, LATEST, ms_gated_add, 0, 3, 4, "a sum whose second part is weighed row by row", HALF(FOLLOWS)),
+    ROW(DHOWI_MICROSOFT "::GatedDeltaNet", 1, LATEST, ms_gated_delta, 0, 1, 11, "what queries read of a state that keys and values change step by step, and the state"),
+    ROW(DHOWI_MICROSOFT "::GatedRMSNorm", 1, LATEST, ms_gated_norm, 0, 3, 3, "RMSNormalization times the SiLU or the sigmoid of a gate"),
     WIDE(DHOWI_MICROSOFT "::GatherBlockQuantized", 1, ms_gather_nbits, 0, 3, 4, SMALL, "rows of a table of 4 or 8 bits in blocks, as numbers"),
     ROW(DHOWI_MICROSOFT "::GatherND", 1, LATEST, gather_nd, 0, 2, 2, "slices by tuples of indices", BACK(gather_nd), HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::Gelu", 1, LATEST, ms_gelu, DHOWI_MAP_GELU, 1, 1, "Gelu", BACK(gelu), HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::GridSample", 1, LATEST, grid_sample, 0, 2, 2, "images sampled at given places"),
     ROW(DHOWI_MICROSOFT "::GroupQueryAttention", 1, LATEST, ms_group_query, 0, 1, 17, "attention whose queries share keys, kept in caches, turned by their position", HALF(COMPUTES), .masks = INPUT(10), .caches = INPUT(3) | INPUT(4)),
+    ROW(DHOWI_MICROSOFT "::LinearAttention", 1, LATEST, linear_attention, 0, 3, 6, "what queries read of a state that keys and values change step by step, and the state"),
+    ROW(DHOWI_MICROSOFT "::LinearAttentionGate", 1, LATEST, ms_linear_gate, 0, 3, 4, "the decays and the rates that LinearAttention takes"),
+    ROW(DHOWI_MICROSOFT "::MRotaryEmbedding", 1, LATEST, ms_rotary_3, 0, 4, 4, "pairs of elements rotated by their position in time, height and width", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::MatMulIntegerToFloat", 1, LATEST, ms_matmul_integer_to_float, 0, 4, 7, "matrix products of 8-bit integers, scaled to numbers"),
     ROW(DHOWI_MICROSOFT "::MatMulNBits", 1, LATEST, ms_matmul_nbits, 0, 3, 6, "matrix products with weights of 4 or 8 bits in blocks, each with a scale and a zero point"),
+    ROW(DHOWI_MICROSOFT "::MoE", 1, LATEST, ms_experts, 0, 3, 8, "layers of those experts that a router chooses for each token, by their shares"),
     ROW(DHOWI_MICROSOFT "::MultiHeadAttention", 1, LATEST, ms_multi_head, 0, 1, 10, "attention with biases, masks and a past", HALF(COMPUTES), .masks = INPUT(5)),
     ROW(DHOWI_MICROSOFT "::NhwcMaxPool", 1, LATEST, ms_nhwc_pool, 0, 1, 1, "the largest elements of windows, channels last", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::QAttention", 1, LATEST, ms_quantised_attention, 0, 5, 9, "attention with a projection of quantised matrices before it", .masks = INPUT(5)),
@@ -314,9 +333,11 @@ static const dhowi_operator k_operators[] = {
     ROW(DHOWI_MICROSOFT "::QLinearSigmoid", 1, LATEST, ms_qlinear_unary, DHOWI_MAP_SIGMOID, 2, 5, "Sigmoid of quantised values"),
     ROW(DHOWI_MICROSOFT "::QLinearSoftmax", 1, LATEST, ms_qlinear_softmax, 0, 2, 5, "Softmax of quantised values"),
     ROW(DHOWI_MICROSOFT "::QLinearWhere", 1, LATEST, ms_qlinear_where, 0, 9, 9, "quantised values of one of two tensors, by a condition"),
+    ROW(DHOWI_MICROSOFT "::QMoE", 1, LATEST, ms_coded_experts, 0, 3, 21, "MoE with weights of 4 or 8 bits, each with a scale and a zero point"),
     WIDE(DHOWI_MICROSOFT "::QuantizeLinear", 1, quantize, 0, 2, 3, SMALL, "numbers as integers, by scale and zero point"),
     ROW(DHOWI_MICROSOFT "::QuickGelu", 1, LATEST, ms_gelu, DHOWI_MAP_SILU, 1, 1, "x sigmoid(alpha x)", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::RotaryEmbedding", 1, LATEST, ms_rotary, 0, 4, 4, "pairs of elements rotated by their position", HALF(FOLLOWS)),
+    ROW(DHOWI_MICROSOFT "::ScaledSiLU", 1, LATEST, ms_scaled_silu, 0, 1, 2, "SiLU of x times a number", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::SkipLayerNormalization", 1, LATEST, ms_skip_norm, 1, 3, 5, "LayerNormalization of a sum, and the sum", HALF(FOLLOWS)),
     ROW(DHOWI_MICROSOFT "::SkipSimplifiedLayerNormalization", 1, LATEST, ms_skip_norm, 0, 3, 4, "RMSNormalization of a sum, and the sum", HALF(FOLLOWS)),
     WIDE(DHOWI_MICROSOFT "::Tokenizer", 1, ms_tokenizer, 0, 1, 1, TEXTS, "the parts of texts that a pattern is, or that are between them"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, its caches, and the join of its parts.
+ * Attention, its caches, the join of its parts, and linear attention.
  */
 #include <string.h>
 
@@ -105,6 +105,28 @@ dhow_status dhowi_run_attention_cache(const dhowi_call *call) {
     if (status == DHOW_OK && part != NULL) status = join_splits(call, part, dims, splits);
     dhow_tensor_release(part);
     return status;
+}
+
+/* q, k and v[batch, steps, heads, ..], and, where they are given, a state [batch, heads, depth,
+ * features], factors that it is kept with [batch, steps, heads, 1 or depth] and shares of a
+ * correction [batch, steps, heads]; attrs->split: alpha scales. */
+dhow_status dhowi_run_linear_attention(const dhowi_call *call) {
+    enum { BEGINS = 1, KEEPS = 2, BY_ROW = 4, CORRECTS = 8 }; /* of the kernel */
+    static const int32_t given[] = {0, 0, 0, BEGINS, KEEPS, CORRECTS};
+    const int64_t *q = call->in[0]->shape, *k = call->in[1]->shape, *v = call->in[2]->shape;
+    int32_t flags = 0;
+    dhowi_own_launch l = {0};
+    for (int i = 0; i < 6; i++) {
+        dhowi_add_tensor(&l, call->in[i] != NULL ? call->in[i] : call->in[0], DHOW_ACCESS_READ);
+        if (call->in[i] != NULL) flags |= given[i];
+    }
+    if (call->in[4] != NULL && call->in[4]->shape[3] > 1) flags |= BY_ROW;
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    dhowi_add_tensor(&l, call->second, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, q[0], q[1], q[2], k[2], v[2], q[3], v[3]);
+    l.args[l.arg_count++] = dhowi_arg_i32(flags);
+    l.args[l.arg_count++] = dhowi_arg_f32(call->attrs->split.alpha);
+    return dhowi_run_own(call, &l, dhowi_work_of(call->second->count, 4 * q[1]));
 }
 
 /* x[batch, c, steps, inner] into out[batch, c, places, inner], from a place of each batch on;

@@ -71,6 +71,36 @@ dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
                             dhowi_work_of(call->out->count, call->attrs->split.inner));
 }
 
+/* x[rows / count][inner], matrices of `outer` experts [outer][n][inner], whose places are
+ * i64[rows], and a bias [outer][n], or none; of matrices of codes the scales [outer][n][blocks],
+ * zero points, or none, and attrs->split: `taps` bits, blocks of `stride`, flag[0] the kernel's
+ * zero_mode. */
+dhow_status dhowi_run_experts(const dhowi_call *call) {
+    enum { X, WEIGHT, INDEX, BIAS, SCALES, ZEROS };
+    const dhowi_axis_split *r = &call->attrs->split;
+    const bool coded = call->in[SCALES] != NULL, biased = call->in[BIAS] != NULL;
+    dhow_kernel *kernel;
+    dhowi_own_launch l = {0};
+    for (int i = X; i <= INDEX; i++) dhowi_add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->in[biased ? BIAS : X], DHOW_ACCESS_READ);
+    if (coded) {
+        const bool has_zeros = call->in[ZEROS] != NULL;
+        dhowi_add_tensor(&l, call->in[SCALES], DHOW_ACCESS_READ);
+        dhowi_add_tensor(&l, call->in[has_zeros ? ZEROS : WEIGHT], DHOW_ACCESS_READ);
+    }
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, call->out->count / r->n, r->count, r->outer, r->n, r->inner);
+    l.args[l.arg_count++] = dhowi_arg_i32(biased);
+    if (coded) {
+        DHOWI_ADD_VALUES(&l, r->stride);
+        l.args[l.arg_count++] = dhowi_arg_i32((int32_t)r->taps);
+        l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+    }
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, coded ? "expert_codes" : "expert_product",
+                              call->out->dtype, &kernel));
+    return dhowi_run_launch(call, &l, kernel, dhowi_work_of(call->out->count, r->inner));
+}
+
 /* Inputs are what the kernel takes, in its order. */
 static void add_codes(dhowi_own_launch *l, const dhowi_call *call, uint32_t inputs) {
     for (uint32_t i = 0; i < inputs; i++) dhowi_add_tensor(l, call->in[i], DHOW_ACCESS_READ);

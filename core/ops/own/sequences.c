@@ -125,14 +125,10 @@ static dhow_status cumsum_in_parts(const dhowi_call *call, dhow_tensor *x, dhow_
     return status;
 }
 
-dhow_status dhowi_run_cumsum(const dhowi_call *call) {
-    enum { LEAST_STEPS = 64, MOST_LINES = 1 << 16 };
+/* A launch in which an item has all steps of a line. */
+static dhow_status run_lines(const dhowi_call *call) {
     const dhowi_axis_split *r = &call->attrs->split;
-    const dhow_device *device = call->stream->device;
     dhowi_own_launch l = {0};
-    if (!dhowi_device_is_host(device) && dhowi_splits_rows(device) && r->n >= LEAST_STEPS &&
-        call->out->count > 0 && r->outer * r->inner < MOST_LINES)
-        return cumsum_in_parts(call, call->in[0], call->out, r->n, r->flag[0]);
     dhowi_add_tensor(&l, call->in[0], DHOW_ACCESS_READ);
     dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
     DHOWI_ADD_VALUES(&l, r->outer, r->n, r->inner);
@@ -140,6 +136,18 @@ dhow_status dhowi_run_cumsum(const dhowi_call *call) {
     l.args[l.arg_count++] = dhowi_arg_i32(r->flag[1]);
     return dhowi_run_own(call, &l, call->out->count);
 }
+
+dhow_status dhowi_run_cumsum(const dhowi_call *call) {
+    enum { LEAST_STEPS = 64, MOST_LINES = 1 << 16 };
+    const dhowi_axis_split *r = &call->attrs->split;
+    const dhow_device *device = call->stream->device;
+    if (!dhowi_device_is_host(device) && dhowi_splits_rows(device) && r->n >= LEAST_STEPS &&
+        call->out->count > 0 && r->outer * r->inner < MOST_LINES)
+        return cumsum_in_parts(call, call->in[0], call->out, r->n, r->flag[0]);
+    return run_lines(call);
+}
+
+dhow_status dhowi_run_cumprod(const dhowi_call *call) { return run_lines(call); }
 
 dhow_status dhowi_run_dropout(const dhowi_call *call) {
     const dhowi_attrs *a = call->attrs;

@@ -169,6 +169,9 @@ dhow_status dhowi_run_copy(const dhowi_call *call) {
     return dhowi_copy_local(call->stream, call->in[0], call->out, true);
 }
 
+/* Elements of another type and the same width keep their bits. */
+dhow_status dhowi_run_bitcast(const dhowi_call *call) { return dhowi_run_copy(call); }
+
 dhow_status dhowi_run_fill(const dhowi_call *call) {
     return dhowi_fill_bits(call->stream, call->out,
                            dhowi_dtype_encode(call->out->dtype, call->attrs->scalar[0].value.f64));

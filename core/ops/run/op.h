@@ -202,7 +202,8 @@ struct dhowi_op {
     X(max_scalar) X(min_scalar) X(dropout) X(decode) X(encode) X(quantize) X(range) X(scale_of_range)                    \
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
-    X(map_codes) X(conv2d_integer) X(matmul_codes) X(recurrent) X(softmax_scores) X(norm_sum) X(trees)
+    X(map_codes) X(conv2d_integer) X(matmul_codes) X(recurrent) X(softmax_scores) X(norm_sum) X(trees) \
+    X(bitcast) X(cumprod) X(linear_attention) X(experts)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

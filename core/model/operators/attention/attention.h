@@ -30,6 +30,8 @@ typedef struct dhowi_attention {
      * lets the queries, which are the last of them, see no later ones. */
     int32_t lengths;
     bool causal;
+    int32_t sinks; /* 1 + an item [heads]: scores that each row has besides, without values; 0: none
+                    */
     bool empty_is_zero;   /* rows that keep nothing weigh nothing, else they are NaN */
     bool wants_scores;    /* the caller reads them */
     dhow_dtype precision; /* of the softmax; 0: the type of q */
@@ -61,6 +63,8 @@ dhow_status dhowi_with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_
 /* How many heads there are, of query and of key. */
 dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t *heads,
                            int64_t *shared);
+/* scale q kt, [..., heads, l, s] */
+dhow_status dhowi_scaled_scores(dhowi_lowering *b, const dhowi_attention *a, int32_t *out);
 /* Fills in the scores, whose last stage are the weights. */
 dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
 /* softmax(scale q kt + mask) v, Vaswani et al. 2017; several heads of q may share one of k and v,
@@ -69,8 +73,29 @@ dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a);
 dhow_status dhowi_attend(dhowi_lowering *b, dhowi_attention *a, int32_t *out);
 /* Whether the device has a kernel for all of it that pays, DHOWI_OP_attention. */
 bool dhowi_attends_at_once(const dhowi_lowering *b, const dhowi_attention *a);
+/* flex.c */
+dhowi_lower_fn dhowi_lower_flex_attention;
 /* onnx.c */
 dhowi_lower_fn dhowi_lower_attention;
+/* linear.c */
+/* Attention whose keys and values have become a state of depth x features for each head of v; -1:
+ * none. Where there are fewer heads of q or k, those of v share them, and the other way round. */
+typedef struct dhowi_linear_attention {
+    int32_t q, k, v; /* [batch, steps, heads, depth], [.., heads or fewer, depth], [.., features] */
+    int32_t before;  /* the state so far, [batch, heads, depth, features] */
+    int32_t keep;    /* what a step keeps of it, [batch, steps, heads, 1 or depth] */
+    int32_t beta;    /* how much of what k recalls is corrected, [batch, steps, heads] */
+    double scale;    /* of what q reads */
+} dhowi_linear_attention;
+/* What is read, [batch, steps, the more heads, features], and the state after the last step, both
+ * f32. Yang et al. 2024, "Gated Delta Networks". */
+dhow_status dhowi_attend_linear(dhowi_lowering *b, const dhowi_linear_attention *a, int32_t *out,
+                                int32_t *state);
+/* Refuses an update_rule of the node that its inputs decay and beta do not fit. */
+dhow_status dhowi_update_rule(const dhowi_lowering *b, uint32_t decay, uint32_t beta);
+/* The factors that decays are the logarithms of. */
+dhow_status dhowi_kept(dhowi_lowering *b, int32_t decay, int32_t *out);
+dhowi_lower_fn dhowi_lower_linear_attention;
 /* rotary.c */
 dhowi_lower_fn dhowi_lower_rotary;
 /* x[batch, steps, heads, features] turned by angles[batch, steps, 1, half]; batch and steps may be

@@ -59,10 +59,11 @@ dhow_status dhowi_with_heads(dhowi_lowering *b, int32_t x, int64_t heads, int32_
     return dhowi_reshape(b, x, y.rank, y.shape, out);
 }
 
-static dhow_status scaled_scores(dhowi_lowering *b, const dhowi_attention *a, int64_t heads,
-                                 int64_t shared, int32_t *out) {
+dhow_status dhowi_scaled_scores(dhowi_lowering *b, const dhowi_attention *a, int32_t *out) {
     const dhowi_tensor_desc k = *dhowi_desc_at(b, a->k);
     int32_t order[DHOW_MAX_RANK], q, kt;
+    int64_t heads, shared;
+    DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
     for (int32_t i = 0; i < k.rank; i++) order[i] = i;
     order[k.rank - 2] = k.rank - 1;
     order[k.rank - 1] = k.rank - 2;
@@ -97,13 +98,29 @@ static dhow_status zero_empty(dhowi_lowering *b, int32_t scores, int32_t *weight
     return dhowi_select(b, most, zero, *weights, weights);
 }
 
+/* Scores [..., heads, l, s] and behind each row its head's sink, a score without a value. */
+static dhow_status beside_sinks(dhowi_lowering *b, int32_t sinks, int32_t scores, int32_t *out) {
+    dhowi_tensor_desc column = *dhowi_desc_at(b, scores);
+    const int64_t heads[] = {column.shape[column.rank - 3], 1, 1};
+    int32_t in[] = {scores, -1};
+    column.shape[column.rank - 1] = 1;
+    DHOWI_TRY(dhowi_cast_to(b, sinks, column.dtype, &in[1]));
+    DHOWI_TRY(dhowi_reshape(b, in[1], 3, heads, &in[1]));
+    DHOWI_TRY(dhowi_expand(b, in[1], column.rank, column.shape, &in[1]));
+    return dhowi_concat(b, in, 2, column.rank - 1, out);
+}
+
 static dhow_status weights(dhowi_lowering *b, const dhowi_attention *a, int32_t scores,
                            int32_t *out) {
     const dhow_dtype own = dhowi_desc_at(b, scores)->dtype;
     DHOWI_TRY(dhowi_cast_to(b, scores, a->precision != 0 ? a->precision : own, out));
+    const dhowi_tensor_desc plain = *dhowi_desc_at(b, *out);
+    const int32_t dim = plain.rank - 1;
+    if (a->sinks > 0) DHOWI_TRY(beside_sinks(b, a->sinks - 1, *out, out));
     const dhowi_tensor_desc square = *dhowi_desc_at(b, *out);
-    const dhowi_attrs last = {.dim = square.rank - 1};
+    const dhowi_attrs last = {.dim = dim};
     DHOWI_TRY(dhowi_emit(b, DHOWI_OP_softmax, out, 1, &last, &square, out));
+    if (a->sinks > 0) DHOWI_TRY(dhowi_narrow(b, *out, dim, 0, plain.shape[dim], 1, out));
     DHOWI_TRY(dhowi_cast_to(b, *out, own, out));
     return a->empty_is_zero && a->mask_count > 0 ? zero_empty(b, scores, out) : DHOW_OK;
 }
@@ -118,10 +135,8 @@ dhow_status dhowi_heads_of(dhowi_lowering *b, const dhowi_attention *a, int64_t 
 }
 
 dhow_status dhowi_attend_scores(dhowi_lowering *b, dhowi_attention *a) {
-    int64_t heads, shared;
     int32_t *s = a->scores;
-    DHOWI_TRY(dhowi_heads_of(b, a, &heads, &shared));
-    DHOWI_TRY(scaled_scores(b, a, heads, shared, &s[DHOWI_SCORES_SCALED]));
+    DHOWI_TRY(dhowi_scaled_scores(b, a, &s[DHOWI_SCORES_SCALED]));
     DHOWI_TRY(capped(b, a->softcap, s[DHOWI_SCORES_SCALED], &s[DHOWI_SCORES_CAPPED]));
     DHOWI_TRY(apply_masks(b, a, s[DHOWI_SCORES_CAPPED], &s[DHOWI_SCORES_MASKED]));
     return weights(b, a, s[DHOWI_SCORES_MASKED], &s[DHOWI_SCORES_WEIGHTS]);
@@ -174,7 +189,7 @@ static bool lies_as_step_likes(const dhowi_lowering *b, const dhowi_attention *a
 }
 
 bool dhowi_attends_at_once(const dhowi_lowering *b, const dhowi_attention *a) {
-    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && !a->wants_scores &&
+    return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && !a->wants_scores && a->sinks == 0 &&
            DHOWI_GUARD(attention_capped, a->softcap == 0) && has_extents_of_step(b, a) &&
            has_types_of_step(b, a, DHOWI_OP_attention) && lies_as_step_likes(b, a);
 }
@@ -238,7 +253,8 @@ static bool has_extents_of_cache(const dhowi_lowering *b, const dhowi_attention 
 
 static bool attends_to_cache(const dhowi_lowering *b, const dhowi_attention *a) {
     return dhowi_optimises(DHOWI_OPTIMISE_ATTENTION) && a->lengths > 0 && !a->wants_scores &&
-           has_extents_of_cache(b, a) && has_types_of_step(b, a, DHOWI_OP_attention_cache);
+           a->sinks == 0 && has_extents_of_cache(b, a) &&
+           has_types_of_step(b, a, DHOWI_OP_attention_cache);
 }
 
 /* What the lengths say, as a mask. */

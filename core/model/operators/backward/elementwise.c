@@ -260,11 +260,16 @@ dhow_status dhowi_back_gelu_of_mode(dhowi_reverser *r) {
     return dhowi_back_gelu(r);
 }
 
-/* With s = sigmoid(x): s + y (1 - s) */
+/* With s = sigmoid(alpha x): s + alpha y (1 - s) */
 dhow_status dhowi_back_silu(dhowi_reverser *r) {
+    const double alpha = (double)dhowi_attr_float(r->b, "alpha", 1);
     int32_t x, y, s, d;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     DHOWI_TRY(dhowi_back_output(r, &y));
+    if (alpha != 1) {
+        DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, x, alpha, &x));
+        DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, y, alpha, &y));
+    }
     DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_SIGMOID, 0, 0, x, &s));
     DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_RSUB, s, 1, &d));
     DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, d, y, &d));

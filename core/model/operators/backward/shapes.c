@@ -146,32 +146,17 @@ dhow_status dhowi_back_tile(dhowi_reverser *r) {
     return dhowi_back_pass(r, 0, d);
 }
 
-/* x[n, c, h, w] with blocks of channels as pixels, or the other way round: back to what was. */
-dhow_status dhowi_back_depth_to_space(dhowi_reverser *r) {
-    static const int32_t dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
-    int32_t x, d;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    const dhowi_tensor_desc own = *dhowi_desc_at(r->b, x), y = *dhowi_desc_at(r->b, r->dy);
-    const int64_t s = dhowi_attr_int(r->b, "blocksize", 1);
-    const int64_t parts[] = {y.shape[0], y.shape[1], y.shape[2] / s, s, y.shape[3] / s, s};
-    const bool by_columns = dhowi_attr_is(r->b, "mode", "CRD", "DCR");
-    DHOWI_TRY(dhowi_reshape(r->b, r->dy, 6, parts, &d));
-    DHOWI_TRY(dhowi_permute(r->b, d, by_columns ? crd : dcr, &d));
-    DHOWI_TRY(dhowi_reshape(r->b, d, own.rank, own.shape, &d));
+/* The other one of the two, in the same order of blocks. */
+static dhow_status inverse(dhowi_reverser *r, dhowi_lower_fn *other) {
+    int32_t d;
+    DHOWI_TRY(dhowi_back_lower(r, other, &r->dy, 1, &d));
     return dhowi_back_pass(r, 0, d);
 }
-
+dhow_status dhowi_back_depth_to_space(dhowi_reverser *r) {
+    return inverse(r, dhowi_lower_space_to_depth);
+}
 dhow_status dhowi_back_space_to_depth(dhowi_reverser *r) {
-    static const int32_t order[] = {0, 3, 4, 1, 5, 2};
-    int32_t x, d;
-    DHOWI_TRY(dhowi_back_input(r, 0, &x));
-    const dhowi_tensor_desc own = *dhowi_desc_at(r->b, x), y = *dhowi_desc_at(r->b, r->dy);
-    const int64_t s = dhowi_attr_int(r->b, "blocksize", 1);
-    const int64_t parts[] = {y.shape[0], s, s, own.shape[1], y.shape[2], y.shape[3]};
-    DHOWI_TRY(dhowi_reshape(r->b, r->dy, 6, parts, &d));
-    DHOWI_TRY(dhowi_permute(r->b, d, order, &d));
-    DHOWI_TRY(dhowi_reshape(r->b, d, own.rank, own.shape, &d));
-    return dhowi_back_pass(r, 0, d);
+    return inverse(r, dhowi_lower_depth_to_space);
 }
 
 /* ---- what repeats or cuts ---- */

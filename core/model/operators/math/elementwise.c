@@ -63,6 +63,33 @@ static bool is_of_bits(dhowi_map_op op) {
            op == DHOWI_MAP_BIT_NOT;
 }
 
+dhow_status dhowi_swish(dhowi_lowering *b, int32_t x, double alpha, int32_t *out) {
+    dhowi_program p = {0};
+    if (alpha == 1) return dhowi_map_one(b, DHOWI_MAP_SILU, 0, 0, x, out);
+    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
+    (void)dhowi_program_constants(&p, DHOWI_MAP_MUL, 1, alpha, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_SIGMOID, 0);
+    (void)dhowi_program_add(&p, DHOWI_MAP_MUL, 0);
+    return dhowi_map(b, &p, &x, 1, out);
+}
+
+static dhow_status expect_floats(const dhowi_lowering *b, const char *name, int32_t x) {
+    const dhow_dtype dtype = dhowi_desc_at(b, x)->dtype;
+    if (dhowi_is_float(dtype)) return DHOW_OK;
+    DHOWI_REFUSE("%s is %s, the operator takes floats", name, dhow_dtype_name(dtype));
+}
+
+dhow_status dhowi_lower_swiglu(dhowi_lowering *b) {
+    const dhowi_tensor_desc gate = *dhowi_desc_at(b, b->in[0]), x = *dhowi_desc_at(b, b->in[1]);
+    char s[160], t[160];
+    DHOWI_TRY(expect_floats(b, "A", b->in[0]));
+    if (gate.dtype != x.dtype || !dhowi_shape_equal(gate.rank, gate.shape, x.rank, x.shape))
+        DHOWI_REFUSE("A is %s and B is %s: both must be alike", dhowi_desc_text(&gate, s, sizeof s),
+                     dhowi_desc_text(&x, t, sizeof t));
+    DHOWI_TRY(dhowi_swish(b, b->in[0], (double)dhowi_attr_float(b, "alpha", 1), &b->out[0]));
+    return dhowi_map_two(b, DHOWI_MAP_MUL, b->out[0], b->in[1], &b->out[0]);
+}
+
 dhow_status dhowi_lower_unary(dhowi_lowering *b) {
     dhowi_map_op op = (dhowi_map_op)b->node->op->arg;
     dhow_dtype dtype = dhowi_desc_at(b, b->in[0])->dtype;
@@ -74,15 +101,15 @@ dhow_status dhowi_lower_unary(dhowi_lowering *b) {
         op = DHOWI_MAP_GELU_TANH;
     if (op == DHOWI_MAP_GELU && !dhowi_attr_is(b, "approximate", "none", "none"))
         return dhowi_refuse_text(b, "approximate");
-    if (op == DHOWI_MAP_SILU && dhowi_attr_float(b, "alpha", 1.0f) != 1.0f)
-        return dhowi_fail(DHOW_UNSUPPORTED, "alpha other than 1");
     bool whole = !dhowi_is_float(dtype);
     if (whole && !takes_integers(op)) {
         if (op != DHOWI_MAP_FLOOR && op != DHOWI_MAP_CEIL && op != DHOWI_MAP_ROUND)
-            DHOWI_REFUSE("x is %s, the operator takes floats", dhow_dtype_name(dtype));
+            return expect_floats(b, "x", x);
         b->out[0] = x;
         return DHOW_OK;
     }
+    if (op == DHOWI_MAP_SILU)
+        return dhowi_swish(b, x, (double)dhowi_attr_float(b, "alpha", 1), &b->out[0]);
     if (whole && op == DHOWI_MAP_SHRINK) DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, &x));
     DHOWI_TRY(dhowi_map_one(b, op, c, q, x, &b->out[0]));
     if (op == DHOWI_MAP_IS_NAN || op == DHOWI_MAP_IS_INF)
@@ -156,8 +183,8 @@ dhow_status dhowi_lower_shift(dhowi_lowering *b) {
 dhow_status dhowi_lower_mod(dhowi_lowering *b) {
     bool fmod;
     DHOWI_TRY(dhowi_attr_flag(b, "fmod", false, &fmod));
-    if (!fmod && dhowi_is_float(dhowi_desc_at(b, b->in[0])->dtype))
-        DHOWI_REFUSE("fmod is 0, floats take 1");
+    if (!fmod && b->node->opset < 28 && dhowi_is_float(dhowi_desc_at(b, b->in[0])->dtype))
+        DHOWI_REFUSE("fmod is 0, floats take 1 before opset 28");
     return dhowi_map_two(b, fmod ? DHOWI_MAP_FMOD : DHOWI_MAP_MOD, b->in[0], b->in[1], &b->out[0]);
 }
 
@@ -251,6 +278,21 @@ static dhow_status rounding_of(const dhowi_lowering *b, dhowi_rounding *out) {
     *out = DHOWI_ROUND_DOWN;
     return dhowi_attr_is(b, "round_mode", "down", "up") ? DHOW_OK
                                                         : dhowi_refuse_text(b, "round_mode");
+}
+
+/* The bits as another type of the same width. */
+dhow_status dhowi_lower_bitcast(dhowi_lowering *b) {
+    const int64_t to = dhowi_attr_int(b, "to", 0);
+    const int32_t type = to > 0 && to <= INT32_MAX ? (int32_t)to : 0;
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, b->in[0]);
+    const dhow_dtype from = desc.dtype;
+    desc.dtype = dhowi_onnx_dtype(type);
+    if (desc.dtype == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported type %s", dhowi_onnx_type_name(type));
+    if (dhow_dtype_bytes(from) != dhow_dtype_bytes(desc.dtype))
+        DHOWI_REFUSE("x is %s, which is not as wide as %s", dhow_dtype_name(from),
+                     dhow_dtype_name(desc.dtype));
+    return dhowi_emit(b, DHOWI_OP_bitcast, b->in, 1, NULL, &desc, &b->out[0]);
 }
 
 /* A small type as itself stays what it is; all others go by way of numbers. */

@@ -16,34 +16,43 @@ typedef struct transform {
     int64_t samples; /* that there are: the rest is 0 */
     int64_t bins;    /* of the result that are kept */
     int32_t parts;   /* 1: samples are real; 2: pairs of real and imaginary parts */
-    bool inverse;
+    int32_t kept;    /* the same of the result */
+    bool inverse, onesided;
 } transform;
 
+/* How often a sample counts: those that the lower half of a real signal's spectrum does not hold
+ * are the conjugates of those that it does. */
+static double weight_of(const transform *t, int64_t n) {
+    return t->kept == 1 && n > 0 && 2 * n != t->length ? 2 : 1;
+}
+
 /* X[k] = sum x[n] exp(-2 pi i n k / length); the inverse turns the other way and divides by length.
- * A row for each part of a sample, two columns for each bin. */
+ * A row for each part of a sample, a column for each part of a bin. */
 static void write_angles(const transform *t, double *out) {
     const double turn = (t->inverse ? 2 : -2) * acos(-1) / (double)t->length,
                  scale = t->inverse ? 1 / (double)t->length : 1;
     for (int64_t n = 0; n < t->samples; n++) {
-        double *real = out + n * t->parts * t->bins * 2, *imaginary = real + t->bins * 2;
-        for (int64_t k = 0; k < t->bins; k++) {
+        double *row = out + n * t->parts * t->bins * t->kept;
+        for (int64_t k = 0; k < t->bins; k++, row += t->kept) {
             /* n k is taken modulo length, which keeps the angle exact */
             const double angle = turn * (double)((uint64_t)n * (uint64_t)k % (uint64_t)t->length);
-            real[2 * k] = scale * cos(angle);
-            real[2 * k + 1] = scale * sin(angle);
-            if (t->parts == 1) continue;
-            imaginary[2 * k] = -real[2 * k + 1];
-            imaginary[2 * k + 1] = real[2 * k];
+            const double real = weight_of(t, n) * scale * cos(angle),
+                         imaginary = weight_of(t, n) * scale * sin(angle);
+            double *second = row + t->bins * t->kept;
+            row[0] = real;
+            if (t->kept == 2) row[1] = imaginary;
+            if (t->parts == 2) second[0] = -imaginary;
+            if (t->parts == 2 && t->kept == 2) second[1] = real;
         }
     }
 }
 
-/* [samples, parts, 2 bins] */
+/* [samples, parts, kept bins] */
 static dhow_status angles_of(dhowi_lowering *b, const transform *t, dhow_dtype dtype,
                              int32_t *out) {
-    const int64_t shape[] = {t->samples, t->parts, 2 * t->bins};
+    const int64_t shape[] = {t->samples, t->parts, t->kept * t->bins};
     int64_t count;
-    if (!dhowi_mul_i64(t->samples * t->parts, 2 * t->bins, &count))
+    if (!dhowi_mul_i64(t->samples * t->parts, t->kept * t->bins, &count))
         DHOWI_REFUSE("a transform of %" PRId64 " samples", t->length);
     DHOWI_TRY(dhowi_host_room(b, count, sizeof(double)));
     double *list = dhowi_alloc_array((size_t)count + 1, sizeof *list);
@@ -54,12 +63,12 @@ static dhow_status angles_of(dhowi_lowering *b, const transform *t, dhow_dtype d
     return status == DHOW_OK ? dhowi_cast_to(b, *out, dtype, out) : status;
 }
 
-/* x [rows, samples, parts] and angles [samples, parts, 2 bins]: [rows, bins, 2] */
+/* x [rows, samples, parts] and angles [samples, parts, kept bins]: [rows, bins, kept] */
 static dhow_status transformed(dhowi_lowering *b, const transform *t, int32_t x, int32_t angles,
                                int32_t *out) {
     const int64_t rows = dhowi_desc_at(b, x)->shape[0], terms = t->samples * t->parts;
-    const int64_t matrix[] = {rows, terms}, wave[] = {terms, 2 * t->bins},
-                  shape[] = {rows, t->bins, 2};
+    const int64_t matrix[] = {rows, terms}, wave[] = {terms, t->kept * t->bins},
+                  shape[] = {rows, t->bins, t->kept};
     DHOWI_TRY(dhowi_reshape(b, x, 2, matrix, &x));
     DHOWI_TRY(dhowi_reshape(b, angles, 2, wave, &angles));
     DHOWI_TRY(dhowi_product(b, x, angles, -1, out));
@@ -78,11 +87,17 @@ static dhow_status parts_of(const dhowi_tensor_desc *x, int32_t *out) {
     return DHOW_OK;
 }
 
-static dhow_status keep_bins(transform *t, bool onesided) {
-    t->bins = onesided ? t->length / 2 + 1 : t->length;
-    if (!onesided || (t->parts == 1 && !t->inverse)) return DHOW_OK;
-    return dhowi_fail(DHOW_UNSUPPORTED, "onesided of %s; one half does not tell the other",
-                      t->inverse ? "an inverse transform" : "complex numbers");
+/* Half of a spectrum tells the other one of a real signal: the result of a transform, and what the
+ * inverse of one begins with. */
+static dhow_status keep_bins(transform *t) {
+    const bool back = t->onesided && t->inverse;
+    t->bins = t->onesided && !back ? t->length / 2 + 1 : t->length;
+    t->kept = back ? 1 : 2;
+    if (!t->onesided || t->parts == (back ? 2 : 1)) return DHOW_OK;
+    DHOWI_REFUSE("onesided of %s",
+                 back ? "an inverse transform of real numbers: a spectrum has two "
+                        "parts"
+                      : "complex numbers, of which one half does not tell the other");
 }
 
 /* ---- DFT: along an axis of [..., parts] ---- */
@@ -107,18 +122,18 @@ static dhow_status swap_axis(dhowi_lowering *b, int32_t x, int32_t axis, int32_t
 
 dhow_status dhowi_lower_dft(dhowi_lowering *b) {
     transform t = {0};
-    bool onesided;
     int32_t axis, x = b->in[0], angles;
     dhowi_tensor_desc is = *dhowi_desc_at(b, x);
     DHOWI_TRY(parts_of(&is, &t.parts));
     DHOWI_TRY(dft_axis(b, &is, &axis));
     DHOWI_TRY(dhowi_attr_flag(b, "inverse", false, &t.inverse));
-    DHOWI_TRY(dhowi_attr_flag(b, "onesided", false, &onesided));
-    t.length = is.shape[axis];
+    DHOWI_TRY(dhowi_attr_flag(b, "onesided", false, &t.onesided));
+    const int64_t there = is.shape[axis];
+    t.length = t.onesided && t.inverse ? 2 * (there - 1) : there;
     if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_int(b, b->in[1], "dft_length", &t.length));
     if (t.length < 1 || t.length > INT32_MAX) DHOWI_REFUSE("dft_length is %" PRId64, t.length);
-    DHOWI_TRY(keep_bins(&t, onesided));
-    t.samples = DHOWI_MIN(t.length, is.shape[axis]);
+    DHOWI_TRY(keep_bins(&t));
+    t.samples = DHOWI_MIN(t.kept == 1 ? t.length / 2 + 1 : t.length, there);
     DHOWI_TRY(dhowi_narrow(b, x, axis, 0, t.samples, 1, &x));
     DHOWI_TRY(swap_axis(b, x, axis, &x));
     is = *dhowi_desc_at(b, x);
@@ -127,7 +142,7 @@ dhow_status dhowi_lower_dft(dhowi_lowering *b) {
     DHOWI_TRY(angles_of(b, &t, is.dtype, &angles));
     DHOWI_TRY(transformed(b, &t, x, angles, &x));
     is.shape[is.rank - 2] = t.bins;
-    is.shape[is.rank - 1] = 2;
+    is.shape[is.rank - 1] = t.kept;
     DHOWI_TRY(dhowi_reshape(b, x, is.rank, is.shape, &x));
     return swap_axis(b, x, axis, &b->out[0]);
 }
@@ -167,7 +182,6 @@ static dhow_status frames_of(dhowi_lowering *b, const transform *t, int64_t fram
 
 dhow_status dhowi_lower_stft(dhowi_lowering *b) {
     transform t = {0};
-    bool onesided;
     int64_t step;
     int32_t x = b->in[0], angles;
     dhowi_tensor_desc is = *dhowi_desc_at(b, x);
@@ -178,12 +192,13 @@ dhow_status dhowi_lower_stft(dhowi_lowering *b) {
     }
     if (is.rank != 3) DHOWI_REFUSE("its signal has %d dimensions, not 3", is.rank);
     DHOWI_TRY(parts_of(&is, &t.parts));
-    DHOWI_TRY(dhowi_attr_flag(b, "onesided", true, &onesided));
+    DHOWI_TRY(dhowi_attr_flag(b, "onesided", true, &t.onesided));
+    t.onesided = t.onesided && t.parts == 1;
     DHOWI_TRY(dhowi_one_int(b, b->in[1], "frame_step", &step));
     DHOWI_TRY(frame_length(b, is.shape[1], &t.length));
     if (step < 1) DHOWI_REFUSE("frame_step is %" PRId64, step);
     t.samples = t.length;
-    DHOWI_TRY(keep_bins(&t, onesided && t.parts == 1));
+    DHOWI_TRY(keep_bins(&t));
     const int64_t frames = (is.shape[1] - t.length) / step + 1,
                   shape[] = {is.shape[0], frames, t.bins, 2}, window[] = {t.length, 1, 1};
     DHOWI_TRY(angles_of(b, &t, is.dtype, &angles));

@@ -12,7 +12,20 @@
 #include "model/operators/microsoft/microsoft.h"
 #include "model/operators/shape/shape.h"
 
-enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COSINES, SINES, PLACES, BIAS };
+enum {
+    QUERY,
+    KEY,
+    VALUE,
+    PAST_KEY,
+    PAST_VALUE,
+    LENGTHS,
+    TOTAL,
+    COSINES,
+    SINES,
+    PLACES,
+    BIAS,
+    SINKS
+};
 
 typedef struct group_query {
     int64_t heads, shared; /* of queries; of keys and values */
@@ -36,9 +49,9 @@ static dhow_status check_inputs(const dhowi_lowering *b) {
         DHOWI_REFUSE(
             "one of key and value, past_key and past_value, cos_cache and sin_cache is "
             "missing");
-    for (uint32_t i = BIAS + 1; i < b->in_count; i++)
+    for (uint32_t i = SINKS + 1; i < b->in_count; i++)
         if (dhowi_given(b, i))
-            return dhowi_fail(DHOW_UNSUPPORTED, "its input %u (sinks, scales or norms)", i);
+            return dhowi_fail(DHOW_UNSUPPORTED, "its input %u (scales, norms or lengths)", i);
     for (uint32_t i = QUERY; i <= PAST_VALUE; i++) {
         if (!dhowi_given(b, i)) continue;
         const dhowi_tensor_desc *x = dhowi_desc_at(b, b->in[i]);
@@ -55,20 +68,12 @@ static dhow_status check_inputs(const dhowi_lowering *b) {
 }
 
 static dhow_status check_attributes(const dhowi_lowering *b) {
-    static const struct {
-        const char *name;
-        int64_t may, too;
-    } plain[] = {{"smooth_softmax", 0, -1},
-                 {"sliding_window_cache", 0, 1},
-                 {"kv_cache_bit_width", 0, 0},
-                 {"qk_output", 0, 0},
-                 {"causal", 1, 1}};
     static const char *const types[] = {"k_quant_type", "v_quant_type"};
-    for (size_t i = 0; i < 5; i++) {
-        const int64_t is = dhowi_attr_int(b, plain[i].name, plain[i].may);
-        if (is != plain[i].may && is != plain[i].too)
-            return dhowi_fail(DHOW_UNSUPPORTED, "%s is %" PRId64, plain[i].name, is);
-    }
+    bool slides;
+    DHOWI_TRY(dhowi_attr_flag(b, "sliding_window_cache", false, &slides));
+    DHOWI_TRY(dhowi_attr_only(b, "kv_cache_bit_width", 0));
+    DHOWI_TRY(dhowi_attr_only(b, "qk_output", 0));
+    DHOWI_TRY(dhowi_attr_only(b, "causal", 1));
     for (size_t i = 0; i < 2; i++)
         if (!dhowi_attr_is(b, types[i], "NONE", "NONE")) return dhowi_refuse_text(b, types[i]);
     return DHOW_OK;
@@ -318,6 +323,27 @@ static dhow_status score_masks(dhowi_lowering *b, const group_query *g, dhowi_at
     return dhowi_add_mask(b, "attention_bias", b->in[BIAS], a);
 }
 
+/* What each head's softmax has besides its keys: a score that is given, or 0. */
+static dhow_status sinks_of(dhowi_lowering *b, const group_query *g, dhowi_attention *a) {
+    const dhow_dtype dtype = dhowi_desc_at(b, a->q)->dtype;
+    const int64_t smooth = dhowi_attr_int(b, "smooth_softmax", -1);
+    const dhowi_tensor_desc row = {.dtype = dtype, .rank = 1, .shape = {g->heads}};
+    char s[160];
+    if (dhowi_given(b, SINKS)) {
+        const dhowi_tensor_desc *own = dhowi_desc_at(b, b->in[SINKS]);
+        if (own->rank != 1 || own->shape[0] != g->heads)
+            DHOWI_REFUSE("head_sink is %s for %" PRId64 " heads", dhowi_desc_text(own, s, sizeof s),
+                         g->heads);
+        a->sinks = b->in[SINKS] + 1;
+        return DHOW_OK;
+    }
+    if (smooth == 0 || smooth == -1) return DHOW_OK;
+    if (smooth != 1) return dhowi_fail(DHOW_UNSUPPORTED, "smooth_softmax is %" PRId64, smooth);
+    DHOWI_TRY(dhowi_filled(b, &row, 0, &a->sinks));
+    a->sinks++;
+    return DHOW_OK;
+}
+
 dhow_status dhowi_lower_ms_group_query(dhowi_lowering *b) {
     static const int32_t order[] = {0, 2, 1, 3};
     dhowi_attention a = {0};
@@ -335,6 +361,7 @@ dhow_status dhowi_lower_ms_group_query(dhowi_lowering *b) {
     a.scale = scale != 0 ? scale : 1 / sqrt(depth);
     a.softcap = (double)dhowi_attr_float(b, "softcap", 0);
     if (!(a.softcap >= 0 && a.softcap < INFINITY)) DHOWI_REFUSE("softcap is %g", a.softcap);
+    DHOWI_TRY(sinks_of(b, &g, &a));
     DHOWI_TRY(score_masks(b, &g, &a));
     DHOWI_TRY(dhowi_attend(b, &a, &b->out[0]));
     return dhowi_heads_together(b, b->out[0], &b->out[0]);

@@ -15,6 +15,8 @@ dhowi_lower_fn dhowi_lower_ms_fused_gemm, dhowi_lower_ms_fused_conv;
 /* attention.c */
 dhowi_lower_fn dhowi_lower_ms_attention, dhowi_lower_ms_quantised_attention,
     dhowi_lower_ms_multi_head;
+/* experts.c */
+dhowi_lower_fn dhowi_lower_ms_experts, dhowi_lower_ms_coded_experts;
 /* group_query.c */
 dhowi_lower_fn dhowi_lower_ms_group_query;
 /* nbits.c */
@@ -37,6 +39,9 @@ typedef struct dhowi_ms_factor {
 dhow_status dhowi_ms_scaled_product(dhowi_lowering *b, const dhowi_ms_factor *left,
                                     const dhowi_ms_factor *right, int32_t *out);
 /* rotary.c */
-dhowi_lower_fn dhowi_lower_ms_rotary;
+dhowi_lower_fn dhowi_lower_ms_rotary, dhowi_lower_ms_rotary_3;
+/* state.c */
+dhowi_lower_fn dhowi_lower_ms_gated_delta, dhowi_lower_ms_linear_gate, dhowi_lower_ms_gated_norm,
+    dhowi_lower_ms_gated_add, dhowi_lower_ms_scaled_silu;
 
 #endif /* DHOWI_MODEL_OPERATORS_MICROSOFT_H_ */

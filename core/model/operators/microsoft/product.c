@@ -4,6 +4,7 @@
  */
 #include "model/lower/composite.h"
 #include "model/lower/products/products.h"
+#include "model/operators/math/math.h"
 #include "model/operators/microsoft/microsoft.h"
 
 /* `batch` moves the first dimension before the last; then `swapped` swaps the last two. */
@@ -37,23 +38,13 @@ dhow_status dhowi_lower_ms_matmul(dhowi_lowering *b) {
     return dhowi_map_number(b, DHOWI_MAP_MUL, b->out[0], alpha, &b->out[0]);
 }
 
-/* x sigmoid(alpha x) */
-static dhow_status quick_gelu(dhowi_lowering *b) {
-    dhowi_program p = {0};
-    (void)dhowi_program_add(&p, DHOWI_MAP_LOAD, 0);
-    (void)dhowi_program_constants(&p, DHOWI_MAP_MUL, 1,
-                                  (double)dhowi_attr_float(b, "alpha", 1.702f), 0);
-    (void)dhowi_program_add(&p, DHOWI_MAP_SIGMOID, 0);
-    (void)dhowi_program_add(&p, DHOWI_MAP_MUL, 0);
-    return dhowi_map(b, &p, b->in, 1, &b->out[0]);
-}
-
 /* The row's argument says which; a bias is added to the last dimension before. */
 dhow_status dhowi_lower_ms_gelu(dhowi_lowering *b) {
     const dhowi_map_op op = (dhowi_map_op)b->node->op->arg;
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int32_t in[] = {b->in[0], dhowi_given(b, 1) ? b->in[1] : -1};
-    if (op == DHOWI_MAP_SILU) return quick_gelu(b);
+    if (op == DHOWI_MAP_SILU)
+        return dhowi_swish(b, in[0], (double)dhowi_attr_float(b, "alpha", 1.702f), &b->out[0]);
     if (in[1] < 0) return dhowi_map_one(b, op, 0, 0, in[0], &b->out[0]);
     const dhowi_tensor_desc bias = *dhowi_desc_at(b, in[1]);
     if (bias.rank != 1 || x.rank < 1 || bias.shape[0] != x.shape[x.rank - 1]) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RotaryEmbedding of com.microsoft: positions stand before the caches, and may be one offset.
+ * RotaryEmbedding and MRotaryEmbedding of com.microsoft: positions stand before the caches, may be
+ * one offset, and may be those in time, height and width.
  */
 #include <inttypes.h>
 
@@ -77,19 +78,85 @@ static dhow_status check_caches(const dhowi_lowering *b) {
     return DHOW_OK;
 }
 
-dhow_status dhowi_lower_ms_rotary(dhowi_lowering *b) {
+static dhow_status turn(dhowi_lowering *b, int32_t x, int32_t cosine, int32_t sine) {
     static const int32_t order[] = {0, 2, 1, 3};
     const dhowi_tensor_desc own = *dhowi_desc_at(b, b->in[INPUT]);
-    int32_t x = b->in[INPUT], places, cosine, sine;
     bool interleaved;
     DHOWI_TRY(dhowi_attr_flag(b, "interleaved", false, &interleaved));
+    DHOWI_TRY(dhowi_turn(b, x, cosine, sine, interleaved, &b->out[0]));
+    if (own.rank == 4) return dhowi_permute(b, b->out[0], order, &b->out[0]);
+    return dhowi_reshape(b, b->out[0], 3, own.shape, &b->out[0]);
+}
+
+dhow_status dhowi_lower_ms_rotary(dhowi_lowering *b) {
+    int32_t x = b->in[INPUT], places, cosine, sine;
     DHOWI_TRY(check_caches(b));
     DHOWI_TRY(by_heads(b, dhowi_desc_at(b, b->in[COSINES])->shape[1], &x));
     const dhowi_tensor_desc apart = *dhowi_desc_at(b, x);
     DHOWI_TRY(places_of(b, apart.shape[0], apart.shape[1], &places));
     DHOWI_TRY(angles(b, COSINES, places, &cosine));
     DHOWI_TRY(angles(b, SINES, places, &sine));
-    DHOWI_TRY(dhowi_turn(b, x, cosine, sine, interleaved, &b->out[0]));
-    if (own.rank == 4) return dhowi_permute(b, b->out[0], order, &b->out[0]);
-    return dhowi_reshape(b, b->out[0], 3, own.shape, &b->out[0]);
+    return turn(b, x, cosine, sine);
+}
+
+/* ---- MRotaryEmbedding: positions in time, height and width, and a part of the features for each
+ * ---- */
+
+enum { STREAMS = 3, MOST_HALF = 4096 };
+
+/* Which of a row's angles in three streams, [3 half], the features take. */
+static dhow_status streams_of(dhowi_lowering *b, int64_t half, int64_t from[MOST_HALF]) {
+    uint32_t count;
+    const int64_t *sections = dhowi_attr_ints(b, "mrope_section", &count);
+    const int64_t layout = dhowi_attr_int(b, "mrope_layout", 0);
+    if (layout != 0 && layout != 1) DHOWI_REFUSE("mrope_layout is %" PRId64, layout);
+    if (half > MOST_HALF) DHOWI_REFUSE("caches of %" PRId64 " columns", half);
+    if (sections == NULL || count != STREAMS || sections[0] < 0 || sections[1] < 0 ||
+        sections[2] < 0 || sections[0] > half || sections[1] > half || sections[2] > half ||
+        sections[0] + sections[1] + sections[2] != half)
+        DHOWI_REFUSE("mrope_section are not three numbers that come to %" PRId64, half);
+    for (int64_t f = 0; f < half; f++) {
+        const int64_t turn = f % STREAMS, next = sections[0] + sections[1];
+        const int64_t stream = layout == 1       ? (f < STREAMS * sections[turn] ? turn : 0)
+                               : f < sections[0] ? 0
+                               : f < next        ? 1
+                                                 : 2;
+        from[f] = stream * half + f;
+    }
+    return DHOW_OK;
+}
+
+/* places[3, batch, steps] of a cache, as [batch, steps, 1, half] */
+static dhow_status angles_of_streams(dhowi_lowering *b, uint32_t cache, int32_t places,
+                                     const int64_t *from, int32_t *out) {
+    static const int32_t streams_side_by_side[] = {1, 2, 0, 3};
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, places);
+    const int64_t half = dhowi_desc_at(b, b->in[cache])->shape[1];
+    const int64_t rows[] = {p.shape[1], p.shape[2], STREAMS * half},
+                  shape[] = {p.shape[1], p.shape[2], 1, half};
+    DHOWI_TRY(dhowi_gather_along(b, b->in[cache], 0, places, out));
+    DHOWI_TRY(dhowi_permute(b, *out, streams_side_by_side, out));
+    DHOWI_TRY(dhowi_reshape(b, *out, 3, rows, out));
+    DHOWI_TRY(dhowi_pick(b, *out, 2, from, half, out));
+    return dhowi_reshape(b, *out, 4, shape, out);
+}
+
+dhow_status dhowi_lower_ms_rotary_3(dhowi_lowering *b) {
+    const dhowi_tensor_desc p = *dhowi_desc_at(b, b->in[POSITIONS]);
+    int64_t from[MOST_HALF];
+    int32_t x = b->in[INPUT], places, cosine, sine;
+    char s[160];
+    DHOWI_TRY(check_caches(b));
+    const int64_t half = dhowi_desc_at(b, b->in[COSINES])->shape[1];
+    DHOWI_TRY(streams_of(b, half, from));
+    DHOWI_TRY(by_heads(b, half, &x));
+    const dhowi_tensor_desc apart = *dhowi_desc_at(b, x);
+    if (p.rank != 3 || p.shape[0] != STREAMS || p.shape[1] != apart.shape[0] ||
+        p.shape[2] != apart.shape[1])
+        DHOWI_REFUSE("position_ids are %s for %" PRId64 " sequences of %" PRId64,
+                     dhowi_desc_text(&p, s, sizeof s), apart.shape[0], apart.shape[1]);
+    DHOWI_TRY(dhowi_as_index(b, b->in[POSITIONS], &places));
+    DHOWI_TRY(angles_of_streams(b, COSINES, places, from, &cosine));
+    DHOWI_TRY(angles_of_streams(b, SINES, places, from, &sine));
+    return turn(b, x, cosine, sine);
 }

@@ -32,7 +32,7 @@ static uint32_t forget(dhowi_lowering *b, const dhowi_subgraph *body) {
     return nodes;
 }
 
-static dhow_status enter(dhowi_lowering *b, const dhowi_subgraph *body) {
+dhow_status dhowi_enter_body(dhowi_lowering *b, const dhowi_subgraph *body) {
     b->looped_nodes += forget(b, body);
     if (b->looped_nodes <= MAX_LOOPED_NODES) return DHOW_OK;
     return dhowi_fail(DHOW_UNSUPPORTED,
@@ -79,7 +79,7 @@ static dhow_status begin_loop(dhowi_lowering *b, dhowi_frame **out) {
 
 static dhow_status enter_loop(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     const uint8_t condition = f->condition != 0;
-    DHOWI_TRY(enter(b, body));
+    DHOWI_TRY(dhowi_enter_body(b, body));
     DHOWI_TRY(dhowi_constant(b, DHOW_I64, 0, NULL, &f->iteration, &b->refs[body->inputs[0]]));
     DHOWI_TRY(dhowi_constant(b, DHOW_BOOL, 0, NULL, &condition, &b->refs[body->inputs[1]]));
     for (uint32_t i = 0; i < f->in_count; i++) b->refs[body->inputs[2 + i]] = f->in[i];
@@ -243,7 +243,7 @@ static uint32_t states_of(const dhowi_lowering *b, const dhowi_frame *f) {
 
 static dhow_status enter_scan(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
     const uint32_t states = states_of(b, f), scanned = f->in_count - states;
-    DHOWI_TRY(enter(b, body));
+    DHOWI_TRY(dhowi_enter_body(b, body));
     for (uint32_t i = 0; i < f->in_count; i++) {
         int32_t part = f->in[i], axis;
         bool backwards;
@@ -324,7 +324,7 @@ static dhow_status begin_map(dhowi_lowering *b, dhowi_frame **out) {
 }
 
 static dhow_status enter_map(dhowi_lowering *b, dhowi_frame *f, const dhowi_subgraph *body) {
-    DHOWI_TRY(enter(b, body));
+    DHOWI_TRY(dhowi_enter_body(b, body));
     for (uint32_t i = 0; i < f->in_count; i++) {
         bool sequence = dhowi_kind_of(b, f->in[i]) == DHOW_DATUM_SEQUENCE;
         b->refs[body->inputs[i]] = sequence ? dhowi_elements(b, f->in[i])[f->iteration] : f->in[i];

@@ -93,14 +93,23 @@ static dhow_status elements(dhowi_lowering *b, int32_t x, int32_t index, dhowi_a
     return check_known(b, index, &attrs->split.n, 1);
 }
 
+dhow_status dhowi_elements_at(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
+                              int32_t *out) {
+    const dhowi_tensor_desc own = *dhowi_desc_at(b, x);
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, index);
+    const dhowi_attrs attrs = elements_along(&own, &desc, axis);
+    int32_t in[] = {x, -1};
+    desc.dtype = own.dtype;
+    DHOWI_TRY(dhowi_as_index(b, index, &in[1]));
+    return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &desc, out);
+}
+
 dhow_status dhowi_lower_gather_elements(dhowi_lowering *b) {
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, b->in[1]);
     dhowi_attrs attrs = {0};
-    int32_t in[] = {b->in[0], b->in[1]};
-    desc.dtype = dhowi_desc_at(b, b->in[0])->dtype;
-    DHOWI_TRY(elements(b, in[0], in[1], &attrs));
-    DHOWI_TRY(dhowi_as_index(b, in[1], &in[1]));
-    return dhowi_emit(b, DHOWI_OP_gather_elements, in, 2, &attrs, &desc, &b->out[0]);
+    int32_t axis;
+    DHOWI_TRY(elements(b, b->in[0], b->in[1], &attrs));
+    DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, b->in[0]), dhowi_attr_int(b, "axis", 0), &axis));
+    return dhowi_elements_at(b, b->in[0], axis, b->in[1], &b->out[0]);
 }
 
 /* A copy of x that may be written into; known only if everything is. */

@@ -306,14 +306,20 @@ static dhow_status block_of(dhowi_lowering *b, int64_t *block) {
     return DHOW_OK;
 }
 
+/* Whether a channel's pixels of a block lie together, else the channels of a pixel do. */
+static dhow_status order_of_blocks(dhowi_lowering *b, bool *crd) {
+    *crd = dhowi_attr_is(b, "mode", "CRD", "DCR");
+    return *crd || dhowi_attr_is(b, "mode", "DCR", "DCR") ? DHOW_OK : dhowi_refuse_text(b, "mode");
+}
+
 dhow_status dhowi_lower_depth_to_space(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t s;
+    bool crd;
     DHOWI_TRY(block_of(b, &s));
     const int64_t *e = x.shape, c = e[1] / (s * s);
     if (e[1] % (s * s) != 0) DHOWI_REFUSE("blocksize %" PRId64 " does not divide the channels", s);
-    const bool crd = dhowi_attr_is(b, "mode", "CRD", "DCR");
-    if (!crd && !dhowi_attr_is(b, "mode", "DCR", "DCR")) return dhowi_refuse_text(b, "mode");
+    DHOWI_TRY(order_of_blocks(b, &crd));
     const int64_t dcr_shape[] = {e[0], s, s, c, e[2], e[3]},
                   crd_shape[] = {e[0], c, s, s, e[2], e[3]};
     const int32_t dcr_order[] = {0, 3, 4, 1, 5, 2}, crd_order[] = {0, 1, 4, 2, 5, 3};
@@ -326,14 +332,16 @@ dhow_status dhowi_lower_depth_to_space(dhowi_lowering *b) {
 dhow_status dhowi_lower_space_to_depth(dhowi_lowering *b) {
     const dhowi_tensor_desc x = *dhowi_desc_at(b, b->in[0]);
     int64_t s;
+    bool crd;
     DHOWI_TRY(block_of(b, &s));
+    DHOWI_TRY(order_of_blocks(b, &crd));
     const int64_t *e = x.shape;
     if (e[2] % s != 0 || e[3] % s != 0)
         DHOWI_REFUSE("blocksize %" PRId64 " does not divide the image", s);
     const int64_t parts[] = {e[0], e[1], e[2] / s, s, e[3] / s, s};
-    const int32_t order[] = {0, 3, 5, 1, 2, 4};
+    const int32_t dcr_order[] = {0, 3, 5, 1, 2, 4}, crd_order[] = {0, 1, 3, 5, 2, 4};
     const int64_t shape[] = {e[0], e[1] * s * s, e[2] / s, e[3] / s};
     DHOWI_TRY(dhowi_reshape(b, b->in[0], 6, parts, &b->out[0]));
-    DHOWI_TRY(dhowi_permute(b, b->out[0], order, &b->out[0]));
+    DHOWI_TRY(dhowi_permute(b, b->out[0], crd ? crd_order : dcr_order, &b->out[0]));
     return dhowi_reshape(b, b->out[0], 4, shape, &b->out[0]);
 }

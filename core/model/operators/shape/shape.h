@@ -14,6 +14,9 @@ dhowi_lower_fn dhowi_lower_constant, dhowi_lower_constant_of_shape, dhowi_lower_
     dhowi_lower_eye_like, dhowi_lower_trilu, dhowi_lower_one_hot;
 /* control.c */
 dhowi_lower_fn dhowi_lower_loop, dhowi_lower_scan, dhowi_lower_sequence_map, dhowi_lower_if;
+/* Before a graph of a node is lowered, perhaps anew: what it computed is forgotten. Refused where
+ * all of them have come to too many nodes. */
+dhow_status dhowi_enter_body(dhowi_lowering *b, const dhowi_subgraph *body);
 /* data_dependent.c */
 dhowi_lower_fn dhowi_lower_non_zero, dhowi_lower_compress, dhowi_lower_non_max_suppression;
 /* index.c */
@@ -22,7 +25,7 @@ dhowi_lower_fn dhowi_lower_gather, dhowi_lower_gather_elements, dhowi_lower_scat
 /* numbers.c */
 dhowi_lower_fn dhowi_lower_window, dhowi_lower_affine_grid, dhowi_lower_mel_weights;
 /* order.c */
-dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_topk;
+dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_cumprod, dhowi_lower_topk;
 /* pad.c */
 dhowi_lower_fn dhowi_lower_pad;
 /* random.c */
