@@ -6,7 +6,7 @@
 #include "../unit/onnx_writer.h"
 #include "ops.h"
 
-enum { ONNX_U8 = 2, ONNX_I64 = 7, ONNX_E4M3 = 17, MOST = 4 };
+enum { ONNX_U8 = 2, ONNX_I32 = 6, ONNX_I64 = 7, ONNX_E4M3 = 17, MOST = 6 };
 
 static int64_t onnx_type(dhow_dtype dtype) {
     switch (dtype) {
@@ -20,6 +20,8 @@ static int64_t onnx_type(dhow_dtype dtype) {
             return 16;
         case DHOW_U8:
             return ONNX_U8;
+        case DHOW_I32:
+            return ONNX_I32;
         default:
             return ONNX_I64;
     }
@@ -40,7 +42,8 @@ static void put_values(bytes *graph, uint32_t field, const char *name, const con
 
 /* The node and the graph are freed. */
 static conform_result run_graph(conform_env *env, bytes *graph, const one_node *n) {
-    static const char *const in_names[MOST] = {"a", "b", "c", "d"}, *const out_names[] = {"y", "z"};
+    static const char *const in_names[MOST] = {"a", "b", "c", "d", "e", "f"}, *const out_names[] = {
+                                                                                  "y", "z"};
     dhow_tensor *in[MOST], *out[2] = {NULL, NULL};
     uint32_t in_count = 0, out_count = 0;
     dhow_model *m;
@@ -48,7 +51,7 @@ static conform_result run_graph(conform_env *env, bytes *graph, const one_node *
         put_values(graph, GRAPH_INPUT, in_names[in_count], n->in[in_count]);
     for (; out_count < 2 && n->want[out_count] != NULL; out_count++)
         put_values(graph, GRAPH_OUTPUT, out_names[out_count], n->want[out_count]);
-    bytes file = model_of(21, graph);
+    bytes file = model_of(28, graph);
     conform_own(env, CONFORM_MEMORY, file.data); /* the model reads in it as long as it lives */
     OWN(MODEL, &m, dhow_model_load_memory(env->context, file.data, file.length, &m));
     for (uint32_t i = 0; i < in_count; i++)
@@ -597,6 +600,172 @@ static conform_result quantised_halves(conform_env *env) {
                     &(one_node){{&x}, {&y, &s}, conform_tolerance_of(DHOW_F32), "halves"});
 }
 
+/* ---- running products ---- */
+
+static conform_result products(conform_env *env, dhow_dtype dtype) {
+    enum { OUTER = 3, N = 9, LINES = 70 };
+    static const int64_t shape[] = {OUTER, N, LINES}, one[1] = {0};
+    NEEDS_DTYPE(dtype);
+    conform_array x = conform_array_random(env, dtype, 3, shape, -2, 2, 5);
+    conform_array axis = conform_array_new(env, DHOW_I64, 0, one);
+    axis.value[0] = 1;
+    for (int way = 0; way < 4; way++) {
+        const bool exclusive = way % 2 != 0, reverse = way > 1;
+        conform_array want = conform_array_new(env, dtype, 3, shape);
+        for (int64_t i = 0; i < OUTER * LINES; i++) {
+            double all = 1;
+            for (int64_t k = 0; k < N; k++) {
+                const int64_t at = (i / LINES * N + (reverse ? N - 1 - k : k)) * LINES + i % LINES;
+                want.value[at] = exclusive ? all : all * x.value[at];
+                all *= x.value[at];
+            }
+        }
+        bytes node = node_of("CumProd", "products", "a b", "y");
+        add_int(&node, "exclusive", exclusive);
+        add_int(&node, "reverse", reverse);
+        TRY(run_node(env, &node, &(one_node){{&x, &axis}, {&want}, near(dtype), "CumProd"}));
+    }
+    return CONFORM_PASS;
+}
+
+/* ---- linear attention ---- */
+
+enum { STATE_STEPS = 3, STATE_HEADS = 2, STATE_DEPTH = 20, STATE_FEATURES = 40 };
+
+/* A step of a head's state, and what is read of it. */
+static void state_step(const double *q, const double *k, const double *v, double keep, double beta,
+                       double *state, double *y) {
+    for (int j = 0; j < STATE_FEATURES; j++) {
+        double recalled = 0, read = 0;
+        for (int i = 0; i < STATE_DEPTH; i++)
+            recalled += k[i] * keep * state[i * STATE_FEATURES + j];
+        for (int i = 0; i < STATE_DEPTH; i++) {
+            double *s = &state[i * STATE_FEATURES + j];
+            *s = keep * *s + k[i] * beta * (v[j] - recalled);
+            read += q[i] * *s;
+        }
+        y[j] = read / sqrt(STATE_DEPTH);
+    }
+}
+
+static conform_result linear_attention_f32(conform_env *env) {
+    static const int64_t rows[] = {1, STATE_STEPS, STATE_HEADS * STATE_DEPTH},
+                         values[] = {1, STATE_STEPS, STATE_HEADS * STATE_FEATURES},
+                         states[] = {1, STATE_HEADS, STATE_DEPTH, STATE_FEATURES},
+                         gates[] = {1, STATE_STEPS, STATE_HEADS};
+    conform_array q = conform_array_random(env, DHOW_F32, 3, rows, -1, 1, 1),
+                  k = conform_array_random(env, DHOW_F32, 3, rows, -0.2, 0.2, 2),
+                  v = conform_array_random(env, DHOW_F32, 3, values, -1, 1, 3),
+                  past = conform_array_random(env, DHOW_F32, 4, states, -1, 1, 4),
+                  decay = conform_array_random(env, DHOW_F32, 3, gates, -1, 0, 5),
+                  beta = conform_array_random(env, DHOW_F32, 3, gates, 0, 1, 6);
+    conform_array y = conform_array_new(env, DHOW_F32, 3, values),
+                  state = conform_array_new(env, DHOW_F32, 4, states);
+    memcpy(state.value, past.value, (size_t)past.count * sizeof *past.value);
+    for (int t = 0; t < STATE_STEPS; t++) {
+        for (int h = 0; h < STATE_HEADS; h++) {
+            const int at = t * STATE_HEADS + h;
+            state_step(&q.value[at * STATE_DEPTH], &k.value[at * STATE_DEPTH],
+                       &v.value[at * STATE_FEATURES], exp(decay.value[at]), beta.value[at],
+                       &state.value[h * STATE_DEPTH * STATE_FEATURES],
+                       &y.value[at * STATE_FEATURES]);
+        }
+    }
+    bytes node = node_of("LinearAttention", "state", "a b c d e f", "y z");
+    add_int(&node, "q_num_heads", STATE_HEADS);
+    add_int(&node, "kv_num_heads", STATE_HEADS);
+    return run_node(
+        env, &node,
+        &(one_node){
+            {&q, &k, &v, &past, &decay, &beta}, {&y, &state}, near(DHOW_F32), "LinearAttention"});
+}
+
+/* ---- mixtures of experts ---- */
+
+enum { TOKENS = 5, MODEL = 48, INNER_LAYER = 16, EXPERTS = 3, BLOCK = 16 };
+
+/* y[n] += share times w[n][k] x[k], with what `max_0` leaves of it */
+static void add_layer(const double *w, const double *x, int n, int k, bool max_0, double share,
+                      double *y) {
+    for (int j = 0; j < n; j++) {
+        double sum = 0;
+        for (int i = 0; i < k; i++) sum += w[j * k + i] * x[i];
+        y[j] += share * (max_0 ? fmax(sum, 0) : sum);
+    }
+}
+
+/* The two best of three experts, by the softmax of their scores. */
+static void mix_experts(const double *x, const double *scores, const double *w1, const double *w2,
+                        double *y) {
+    for (int t = 0; t < TOKENS; t++) {
+        const double *s = &scores[t * EXPERTS];
+        const int worst = s[0] < s[1] && s[0] < s[2] ? 0 : s[1] < s[2] ? 1 : 2;
+        double all = 0;
+        for (int e = 0; e < EXPERTS; e++) all += e == worst ? 0 : exp(s[e]);
+        for (int e = 0; e < EXPERTS; e++) {
+            double hidden[INNER_LAYER] = {0};
+            if (e == worst) continue;
+            add_layer(&w1[e * INNER_LAYER * MODEL], &x[t * MODEL], INNER_LAYER, MODEL, true, 1,
+                      hidden);
+            add_layer(&w2[e * INNER_LAYER * MODEL], hidden, MODEL, INNER_LAYER, false,
+                      exp(s[e]) / all, &y[t * MODEL]);
+        }
+    }
+}
+
+static conform_result run_experts(conform_env *env, const char *op, const char *inputs,
+                                  const one_node *n) {
+    bytes node = node_of(op, "experts", inputs, "y");
+    put_text(&node, NODE_DOMAIN, "com.microsoft");
+    add_int(&node, "k", 2);
+    add_int(&node, "normalize_routing_weights", 1);
+    if (n->in[5] != NULL) add_int(&node, "block_size", BLOCK);
+    return run_node(env, &node, n);
+}
+
+static conform_result experts_f32(conform_env *env) {
+    static const int64_t tokens[] = {TOKENS, MODEL}, router[] = {TOKENS, EXPERTS},
+                         first[] = {EXPERTS, INNER_LAYER, MODEL},
+                         second[] = {EXPERTS, MODEL, INNER_LAYER};
+    conform_array x = conform_array_random(env, DHOW_F32, 2, tokens, -1, 1, 1),
+                  s = conform_array_random(env, DHOW_F32, 2, router, -1, 1, 2),
+                  w1 = conform_array_random(env, DHOW_F32, 3, first, -1, 1, 3),
+                  w2 = conform_array_random(env, DHOW_F32, 3, second, -1, 1, 4),
+                  y = conform_array_new(env, DHOW_F32, 2, tokens);
+    mix_experts(x.value, s.value, w1.value, w2.value, y.value);
+    return run_experts(env, "MoE", "a b c  d",
+                       &(one_node){{&x, &s, &w1, &w2}, {&y}, near(DHOW_F32), "MoE"});
+}
+
+/* Codes of 4 bits, two in a byte, in blocks with a scale; 8 stands for 0. */
+static conform_array coded(conform_env *env, int n, int k, uint32_t seed, conform_array *codes,
+                           conform_array *scales) {
+    const int64_t packed[] = {EXPERTS, n, k / 2}, blocks[] = {EXPERTS, n, k / BLOCK},
+                  whole[] = {EXPERTS, n, k};
+    conform_array w = conform_array_new(env, DHOW_F32, 3, whole);
+    *codes = conform_array_random(env, DHOW_U8, 3, packed, 0, 255, seed);
+    *scales = conform_array_random(env, DHOW_F32, 3, blocks, 0.01, 0.1, seed + 1);
+    for (int64_t i = 0; i < w.count; i++) {
+        const int pair = (int)codes->value[i / 2];
+        w.value[i] = scales->value[i / BLOCK] * ((i % 2 == 0 ? pair & 15 : pair >> 4) - 8);
+    }
+    return w;
+}
+
+static conform_result experts_of_codes_f32(conform_env *env) {
+    static const int64_t tokens[] = {TOKENS, MODEL}, router[] = {TOKENS, EXPERTS};
+    conform_array x = conform_array_random(env, DHOW_F32, 2, tokens, -1, 1, 1),
+                  s = conform_array_random(env, DHOW_F32, 2, router, -1, 1, 2),
+                  y = conform_array_new(env, DHOW_F32, 2, tokens), codes[2], scales[2];
+    const conform_array w1 = coded(env, INNER_LAYER, MODEL, 3, &codes[0], &scales[0]),
+                        w2 = coded(env, MODEL, INNER_LAYER, 5, &codes[1], &scales[1]);
+    mix_experts(x.value, s.value, w1.value, w2.value, y.value);
+    return run_experts(
+        env, "QMoE", "a b c d  e f",
+        &(one_node){
+            {&x, &s, &codes[0], &scales[0], &codes[1], &scales[1]}, {&y}, near(DHOW_F32), "QMoE"});
+}
+
 /* ---- the table ---- */
 
 #define OF(name, TYPE, type) \
@@ -612,6 +781,8 @@ WIDE_FLOATS(OF, lstm)
 UP_TO_F32(OF, nbits)
 #define WITH_BYTES(X, name) WIDE_FLOATS(X, name) X(name, F16, f16) X(name, U8, u8)
 WITH_BYTES(OF, cache)
+#define WIDE_NUMBERS(X, name) WIDE_FLOATS(X, name) X(name, I32, i32) X(name, I64, i64)
+WIDE_NUMBERS(OF, products)
 UP_TO_F32(OF, cached_attention)
 
 #define CASE_OF(name, TYPE, type) CASE("models/" #name "_" #type, name##_##type, "ops," #type),
@@ -619,7 +790,11 @@ const conform_case conform_model_cases[] = {
     WIDE_FLOATS(CASE_OF, lrn) WIDE_FLOATS(CASE_OF, determinants) WIDE_FLOATS(CASE_OF, regions)
         WIDE_FLOATS(CASE_OF, trees) WIDE_FLOATS(CASE_OF, pools) WIDE_FLOATS(CASE_OF, lstm)
             UP_TO_F32(CASE_OF, nbits) WITH_BYTES(CASE_OF, cache)
-                UP_TO_F32(CASE_OF, cached_attention) CASE("models/codes", codes, "ops"),
+                UP_TO_F32(CASE_OF, cached_attention) WIDE_NUMBERS(CASE_OF, products)
+                    CASE("models/codes", codes, "ops"),
+    CASE("models/linear_attention_f32", linear_attention_f32, "ops,f32"),
+    CASE("models/experts_f32", experts_f32, "ops,f32"),
+    CASE("models/experts_of_codes_f32", experts_of_codes_f32, "ops,f32"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),
     CASE("models/quantised_by_range", quantised_by_range, "ops,f32"),
     CASE("models/quantised_halves", quantised_halves, "ops,f32"),
