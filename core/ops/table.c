@@ -98,6 +98,7 @@ static const dhowi_op k_ops[] = {
     INNER(attention_cache,  "attention_cache",  5, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
     INNER(write_steps,      NULL,               2, DHOWI_ANY,         DHOWI_OP_STRIDED | DHOWI_OP_ALIGNED),
     INNER(linear_attention, "linear_attention", 6, F32,               0),
+    INNER(causal_conv,      "causal_conv",      4, F32,               0),
     INNER(experts,          "expert_product",   6, F32,               0),
     INNER(softmax_scores,   "softmax_scores",   2, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),
     INNER(norm_sum,         "norm_sum",         4, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),

@@ -680,6 +680,41 @@ static conform_result linear_attention_f32(conform_env *env) {
             {&q, &k, &v, &past, &decay, &beta}, {&y, &state}, near(DHOW_F32), "LinearAttention"});
 }
 
+/* ---- convolutions of steps that are carried ---- */
+
+static conform_result causal_conv_f32(conform_env *env) {
+    enum { CHANNELS = 37, TAPS = 4, LONG = 40 };
+    static const int64_t lengths[] = {1, 2, LONG}, weights[] = {CHANNELS, 1, TAPS},
+                         row[] = {CHANNELS}, states[] = {2, CHANNELS, TAPS - 1};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const int64_t steps = lengths[i], shape[] = {2, CHANNELS, steps};
+        conform_array x = conform_array_random(env, DHOW_F32, 3, shape, -1, 1, 1),
+                      w = conform_array_random(env, DHOW_F32, 3, weights, -1, 1, 2),
+                      bias = conform_array_random(env, DHOW_F32, 1, row, -1, 1, 3),
+                      past = conform_array_random(env, DHOW_F32, 3, states, -1, 1, 4),
+                      y = conform_array_new(env, DHOW_F32, 3, shape),
+                      state = conform_array_new(env, DHOW_F32, 3, states);
+        for (int64_t c = 0; c < 2 * CHANNELS; c++) {
+            double all[TAPS - 1 + LONG];
+            memcpy(all, &past.value[c * (TAPS - 1)], (TAPS - 1) * sizeof *all);
+            memcpy(all + TAPS - 1, &x.value[c * steps], (size_t)steps * sizeof *all);
+            for (int64_t t = 0; t < steps; t++) {
+                double sum = bias.value[c % CHANNELS];
+                for (int j = 0; j < TAPS; j++) sum += w.value[c % CHANNELS * TAPS + j] * all[t + j];
+                y.value[c * steps + t] = sum / (1 + exp(-sum));
+            }
+            memcpy(&state.value[c * (TAPS - 1)], all + steps, (TAPS - 1) * sizeof *all);
+        }
+        bytes node = node_of("CausalConvWithState", "steps", "a b c d", "y z");
+        add_text(&node, "activation", "silu");
+        TRY(run_node(
+            env, &node,
+            &(one_node){
+                {&x, &w, &bias, &past}, {&y, &state}, near(DHOW_F32), "CausalConvWithState"}));
+    }
+    return CONFORM_PASS;
+}
+
 /* ---- mixtures of experts ---- */
 
 enum { TOKENS = 5, MODEL = 48, INNER_LAYER = 16, EXPERTS = 3, BLOCK = 16 };
@@ -793,6 +828,7 @@ const conform_case conform_model_cases[] = {
                 UP_TO_F32(CASE_OF, cached_attention) WIDE_NUMBERS(CASE_OF, products)
                     CASE("models/codes", codes, "ops"),
     CASE("models/linear_attention_f32", linear_attention_f32, "ops,f32"),
+    CASE("models/causal_conv_f32", causal_conv_f32, "ops,f32"),
     CASE("models/experts_f32", experts_f32, "ops,f32"),
     CASE("models/experts_of_codes_f32", experts_of_codes_f32, "ops,f32"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),

@@ -129,6 +129,25 @@ dhow_status dhowi_run_linear_attention(const dhowi_call *call) {
     return dhowi_run_own(call, &l, dhowi_work_of(call->second->count, 4 * q[1]));
 }
 
+/* x[batch, channels, steps], weight[channels, 1, taps], and a bias [channels] and the steps before,
+ * where they are given; attrs->split: `stride` is the dilation, flag[0] ends with SiLU. */
+dhow_status dhowi_run_causal_conv(const dhowi_call *call) {
+    enum { BEGINS = 1, BIASED = 2, SILU = 4 }; /* of the kernel */
+    const dhowi_axis_split *r = &call->attrs->split;
+    const int64_t *x = call->in[0]->shape, taps = call->in[1]->shape[2];
+    int32_t flags = r->flag[0] != 0 ? SILU : 0;
+    dhowi_own_launch l = {0};
+    for (int i = 0; i < 4; i++)
+        dhowi_add_tensor(&l, call->in[i] != NULL ? call->in[i] : call->in[0], DHOW_ACCESS_READ);
+    if (call->in[2] != NULL) flags |= BIASED;
+    if (call->in[3] != NULL) flags |= BEGINS;
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    dhowi_add_tensor(&l, call->second != NULL ? call->second : call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, x[0], x[1], x[2], taps, r->stride);
+    l.args[l.arg_count++] = dhowi_arg_i32(flags);
+    return dhowi_run_own(call, &l, dhowi_work_of(call->out->count, taps + (flags & SILU) * 4));
+}
+
 /* x[batch, c, steps, inner] into out[batch, c, places, inner], from a place of each batch on;
  * attrs->split: flag[0] goes round. */
 dhow_status dhowi_run_write_steps(const dhowi_call *call) {

@@ -71,31 +71,39 @@ dhow_status dhowi_run_matmul_nbits(const dhowi_call *call) {
                             dhowi_work_of(call->out->count, call->attrs->split.inner));
 }
 
-/* x[rows / count][inner], matrices of `outer` experts [outer][n][inner], whose places are
- * i64[rows], and a bias [outer][n], or none; of matrices of codes the scales [outer][n][blocks],
- * zero points, or none, and attrs->split: `taps` bits, blocks of `stride`, flag[0] the kernel's
- * zero_mode. */
+/* x[rows or fewer][inner], which rows share, matrices of `outer` experts [outer][n][inner], whose
+ * places are i64[rows], and a bias [outer][n], or none; of matrices of codes also the scales
+ * [outer][n][blocks] and zero points, packed or of numbers, or none, and attrs->split as it is for
+ * matmul_nbits. */
 dhow_status dhowi_run_experts(const dhowi_call *call) {
     enum { X, WEIGHT, INDEX, BIAS, SCALES, ZEROS };
     const dhowi_axis_split *r = &call->attrs->split;
     const bool coded = call->in[SCALES] != NULL, biased = call->in[BIAS] != NULL;
+    dhow_tensor *zeros = call->in[ZEROS];
+    const int32_t zero_mode = zeros == NULL ? 0 : zeros->dtype == DHOW_U8 ? 1 : 2;
     dhow_kernel *kernel;
     dhowi_own_launch l = {0};
-    for (int i = X; i <= INDEX; i++) dhowi_add_tensor(&l, call->in[i], DHOW_ACCESS_READ);
-    dhowi_add_tensor(&l, call->in[biased ? BIAS : X], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->in[X], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->in[WEIGHT], DHOW_ACCESS_READ);
     if (coded) {
-        const bool has_zeros = call->in[ZEROS] != NULL;
         dhowi_add_tensor(&l, call->in[SCALES], DHOW_ACCESS_READ);
-        dhowi_add_tensor(&l, call->in[has_zeros ? ZEROS : WEIGHT], DHOW_ACCESS_READ);
+        dhowi_add_tensor(&l, zero_mode == 1 ? zeros : call->in[WEIGHT], DHOW_ACCESS_READ);
+        dhowi_add_tensor(&l, zero_mode == 2 ? zeros : call->in[SCALES], DHOW_ACCESS_READ);
     }
+    dhowi_add_tensor(&l, call->in[INDEX], DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->in[biased ? BIAS : X], DHOW_ACCESS_READ);
     dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
-    DHOWI_ADD_VALUES(&l, call->out->count / r->n, r->count, r->outer, r->n, r->inner);
-    l.args[l.arg_count++] = dhowi_arg_i32(biased);
+    const int64_t rows = call->out->count / r->n;
+    l.span = DHOWI_MAX(l.span, dhowi_work_of(r->outer * r->n, r->inner));
+    DHOWI_ADD_VALUES(&l, rows, rows / call->in[X]->shape[0], r->outer, r->n, r->inner);
     if (coded) {
-        DHOWI_ADD_VALUES(&l, r->stride);
+        const bool rounds = r->flag[0] != 0 && dhowi_device_is_host(call->stream->device);
+        DHOWI_ADD_VALUES(&l, r->count);
+        l.args[l.arg_count++] = dhowi_arg_i32((int32_t)r->stride);
         l.args[l.arg_count++] = dhowi_arg_i32((int32_t)r->taps);
-        l.args[l.arg_count++] = dhowi_arg_i32(r->flag[0]);
+        l.args[l.arg_count++] = dhowi_arg_i32(zero_mode + (rounds ? 4 : 0));
     }
+    l.args[l.arg_count++] = dhowi_arg_i32(biased);
     DHOWI_TRY(dhowi_kernel_of(call->stream->device, coded ? "expert_codes" : "expert_product",
                               call->out->dtype, &kernel));
     return dhowi_run_launch(call, &l, kernel, dhowi_work_of(call->out->count, r->inner));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/memory/size.h"
+#include "kernel/optimise.h"
 #include "model/lower/composite.h"
 #include "model/operators/math/math.h"
 #include "model/operators/microsoft/microsoft.h"
@@ -82,45 +83,77 @@ static int64_t bits_of(const dhowi_lowering *b, const layer_inputs *in) {
     return dhowi_attr_int(b, name, dhowi_attr_int(b, "expert_weight_bits", 4));
 }
 
-/* Codes [experts, n, k bits / 8], their scales [experts, n] or [.., blocks] and zero points. */
-static dhow_status read_codes(dhowi_lowering *b, const mixture *m, const layer_inputs *in,
-                              dhowi_axis_split *r, int32_t *scales, int32_t *zeros) {
-    const int64_t bits = bits_of(b, in), block = m->block > 0 ? m->block : r->inner,
-                  blocks = dhowi_ceil_div(r->inner, DHOWI_MAX(block, (int64_t)1));
-    const int64_t rows[] = {r->outer, r->n, blocks};
+/* x[experts, n] of rows as [experts, n, blocks]. */
+static dhow_status for_blocks(dhowi_lowering *b, const dhowi_axis_split *r, int32_t x,
+                              int32_t *out) {
+    const int64_t one[] = {r->outer, r->n, 1}, all[] = {r->outer, r->n, r->count};
+    DHOWI_TRY(dhowi_reshape(b, x, 3, one, out));
+    DHOWI_TRY(dhowi_expand(b, *out, 3, all, out));
+    return dhowi_dense(b, *out, out);
+}
+
+/* Zero points: packed for each row and its blocks, or for each matrix and its rows. */
+static dhow_status read_zeros(dhowi_lowering *b, const layer_inputs *in, const dhowi_axis_split *r,
+                              bool by_block, int32_t *zeros) {
+    const int64_t by_row = r->outer * r->n * dhowi_ceil_div(r->count * r->taps, 8),
+                  by_matrix = r->outer * dhowi_ceil_div(r->n * r->taps, 8);
     char name[48];
-    if (bits != 4 && bits != 8)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8", bits);
-    const dhowi_tensor_desc w = *dhowi_desc_at(b, b->in[in->weight]);
-    if (w.dtype != DHOW_U8 || w.encoding != 0 || r->inner % 2 != 0 || r->inner % block != 0 ||
-        w.shape[2] != r->inner * bits / 8)
-        return dhowi_refuse_input(b, in->weight, in->name);
-    (void)snprintf(name, sizeof name, "the scales of %s", in->name);
-    if (!dhowi_given(b, in->scales)) DHOWI_REFUSE("%s are missing", name);
-    const dhowi_tensor_desc s = *dhowi_desc_at(b, b->in[in->scales]);
-    if (dhowi_count_of(&s) != r->outer * r->n * blocks || !dhowi_is_float(s.dtype))
-        return dhowi_refuse_input(b, in->scales, name);
-    DHOWI_TRY(dhowi_reshape(b, b->in[in->scales], 3, rows, scales));
-    DHOWI_TRY(dhowi_cast_to(b, *scales, DHOW_F32, scales));
-    r->taps = bits;
-    r->stride = block;
     *zeros = -1;
     if (!dhowi_given(b, in->zeros)) return DHOW_OK;
     const dhowi_tensor_desc z = *dhowi_desc_at(b, b->in[in->zeros]);
-    const int64_t by_row = r->outer * r->n * dhowi_ceil_div(blocks * bits, 8),
-                  by_matrix = r->outer * dhowi_ceil_div(r->n * bits, 8);
-    r->flag[0] = z.rank == 3 ? 1 : 2;
     (void)snprintf(name, sizeof name, "the zero points of %s", in->name);
-    if (z.dtype != DHOW_U8 || z.encoding != 0 || (z.rank == 2 && blocks > 1) ||
-        dhowi_count_of(&z) != (z.rank == 3 ? by_row : by_matrix))
+    if (z.dtype != DHOW_U8 || z.encoding != 0 || z.rank != (by_block ? 3 : 2) ||
+        dhowi_count_of(&z) != (by_block ? by_row : by_matrix))
         return dhowi_refuse_input(b, in->zeros, name);
     *zeros = b->in[in->zeros];
-    return DHOW_OK;
+    if (by_block) return DHOW_OK;
+    DHOWI_TRY(dhowi_ms_unpack(b, *zeros, r->taps == 4, r->n, zeros));
+    return for_blocks(b, r, *zeros, zeros);
 }
 
-/* What the experts of all tokens make of x, of which `share` of them take a row: [tokens k, n]. */
+/* The largest blocks that rows of k codes are cut into, 0 where none fit. */
+static int64_t blocks_of_row(int64_t k) {
+    enum { LEAST = 16, MOST = 2048 }; /* of kernels/nbits.k */
+    int64_t block = MOST;
+    while (block >= LEAST && k % block != 0) block /= 2;
+    return block >= LEAST ? block : 0;
+}
+
+/* Codes [experts, n, k bits / 8], their scales [experts, n] or [.., blocks] and zero points. */
+static dhow_status read_codes(dhowi_lowering *b, const mixture *m, const layer_inputs *in,
+                              dhowi_axis_split *r, int32_t *scales, int32_t *zeros) {
+    const bool by_block = m->block > 0;
+    const int64_t block = by_block ? m->block : blocks_of_row(r->inner);
+    char name[48];
+    r->taps = bits_of(b, in);
+    if (r->taps != 4 && r->taps != 8)
+        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
+                          r->taps);
+    if (block == 0)
+        return dhowi_fail(DHOW_UNSUPPORTED, "rows of %" PRId64 " codes, which no 16 divide",
+                          r->inner);
+    const dhowi_tensor_desc w = *dhowi_desc_at(b, b->in[in->weight]);
+    if (w.dtype != DHOW_U8 || w.encoding != 0 || r->inner % block != 0 ||
+        w.shape[2] != r->inner * r->taps / 8)
+        return dhowi_refuse_input(b, in->weight, in->name);
+    r->count = r->inner / block;
+    while (INT64_C(1) << r->stride < block) r->stride++;
+    (void)snprintf(name, sizeof name, "the scales of %s", in->name);
+    if (!dhowi_given(b, in->scales)) DHOWI_REFUSE("%s are missing", name);
+    const dhowi_tensor_desc s = *dhowi_desc_at(b, b->in[in->scales]);
+    if (dhowi_count_of(&s) != r->outer * r->n * (by_block ? r->count : 1) ||
+        !dhowi_is_float(s.dtype))
+        return dhowi_refuse_input(b, in->scales, name);
+    DHOWI_TRY(dhowi_cast_to(b, b->in[in->scales], DHOW_F32, scales));
+    if (!by_block) DHOWI_TRY(for_blocks(b, r, *scales, scales));
+    r->flag[0] =
+        dhowi_attr_int(b, "accuracy_level", 0) == 4 && dhowi_optimises(DHOWI_OPTIMISE_INTEGERS);
+    return read_zeros(b, in, r, by_block, zeros);
+}
+
+/* What the experts of all tokens make of their rows of x, [tokens k, n]. */
 static dhow_status apply(dhowi_lowering *b, const mixture *m, const layer_inputs *in, int32_t x,
-                         int64_t share, int32_t *out) {
+                         int32_t *out) {
     if (!dhowi_given(b, in->weight)) DHOWI_REFUSE("%s is missing", in->name);
     const dhowi_tensor_desc w = *dhowi_desc_at(b, b->in[in->weight]);
     const int64_t inner = dhowi_desc_at(b, x)->shape[1];
@@ -128,8 +161,7 @@ static dhow_status apply(dhowi_lowering *b, const mixture *m, const layer_inputs
     int32_t parts[] = {x, b->in[in->weight], m->places, -1, -1, -1};
     if (w.rank != 3 || w.shape[0] != m->experts || (!m->coded && w.shape[2] != inner))
         return dhowi_refuse_input(b, in->weight, in->name);
-    dhowi_attrs attrs = {
-        .split = {.outer = m->experts, .n = w.shape[1], .inner = inner, .count = share}};
+    dhowi_attrs attrs = {.split = {.outer = m->experts, .n = w.shape[1], .inner = inner}};
     const dhowi_tensor_desc y = {
         .dtype = DHOW_F32, .rank = 2, .shape = {m->tokens * m->k, w.shape[1]}};
     if (m->coded) {
@@ -193,7 +225,7 @@ static dhow_status activate(dhowi_lowering *b, const mixture *m, int32_t x, int3
         if (fusion != 0 || !dhowi_given(b, m->third.weight))
             DHOWI_REFUSE("swiglu_fusion is %" PRId64 ", 0 with fc3, 1 and 2 without are the forms",
                          fusion);
-        DHOWI_TRY(apply(b, m, &m->third, x, m->k, &l));
+        DHOWI_TRY(apply(b, m, &m->third, x, &l));
         return gated(b, gelu, h, l, out);
     }
     *out = h;
@@ -229,10 +261,10 @@ static dhow_status mix(dhowi_lowering *b, mixture *m) {
     DHOWI_TRY(route(b, m));
     DHOWI_TRY(dhowi_cast_to(b, b->in[0], DHOW_F32, &x));
     DHOWI_TRY(dhowi_reshape(b, x, 2, rows, &x));
-    DHOWI_TRY(apply(b, m, &m->first, x, m->k, &h));
+    DHOWI_TRY(apply(b, m, &m->first, x, &h));
     DHOWI_TRY(activate(b, m, x, h, &h));
     DHOWI_TRY(dhowi_dense(b, h, &h));
-    DHOWI_TRY(apply(b, m, &m->second, h, 1, &y));
+    DHOWI_TRY(apply(b, m, &m->second, h, &y));
     if (dhowi_desc_at(b, y)->shape[1] != m->wide)
         return dhowi_refuse_input(b, m->second.weight, m->second.name);
     DHOWI_TRY(dhowi_reshape(b, y, 3, apart, &y));
@@ -265,7 +297,9 @@ dhow_status dhowi_lower_ms_coded_experts(dhowi_lowering *b) {
                           "for one kind of GPU");
     for (uint32_t i = FURTHER; i < b->in_count; i++)
         if (dhowi_given(b, i)) return dhowi_fail(DHOW_UNSUPPORTED, "its input %u", i);
-    if (m.block < 0 || (m.block > 0 && (m.block < 16 || (m.block & (m.block - 1)) != 0)))
-        DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from 16 on", m.block);
+    if (m.block < 0 ||
+        (m.block > 0 && (m.block < 16 || m.block > 2048 || (m.block & (m.block - 1)) != 0)))
+        DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from 16 to 2048",
+                     m.block);
     return mix(b, &m);
 }

@@ -236,9 +236,8 @@ static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
     return DHOW_OK;
 }
 
-/* Rows of bytes as numbers: `count` of each row, where two codes are in a byte the first one low.
- */
-static dhow_status unpack(dhowi_lowering *b, int32_t x, bool packed, int64_t count, int32_t *out) {
+dhow_status dhowi_ms_unpack(dhowi_lowering *b, int32_t x, bool packed, int64_t count,
+                            int32_t *out) {
     int32_t halves[2], whole;
     DHOWI_TRY(dhowi_cast_to(b, x, DHOW_F32, out));
     if (!packed) return DHOW_OK;
@@ -276,7 +275,7 @@ static dhow_status zeros_of(dhowi_lowering *b, const quantised_table *t, int64_t
     if (!dhowi_given(b, ROW_ZEROS))
         return dhowi_filled(b, &one, plain ? (double)(1 << (t->bits - 1)) : 0, out);
     DHOWI_TRY(dhowi_gather_along(b, b->in[ROW_ZEROS], t->gathered, b->in[INDICES], out));
-    DHOWI_TRY(unpack(b, *out, t->packed, blocks, out));
+    DHOWI_TRY(dhowi_ms_unpack(b, *out, t->packed, blocks, out));
     return for_columns(b, t, *out, out);
 }
 
@@ -287,7 +286,7 @@ dhow_status dhowi_lower_ms_gather_nbits(dhowi_lowering *b) {
     DHOWI_TRY(read_table(b, &t));
     const dhow_dtype dtype = dhowi_desc_at(b, b->in[ROW_SCALES])->dtype;
     DHOWI_TRY(dhowi_gather_along(b, b->in[DATA], t.gathered, b->in[INDICES], &x));
-    DHOWI_TRY(unpack(b, x, t.packed, t.columns, &x));
+    DHOWI_TRY(dhowi_ms_unpack(b, x, t.packed, t.columns, &x));
     DHOWI_TRY(dhowi_gather_along(b, b->in[ROW_SCALES], t.gathered, b->in[INDICES], &scales));
     DHOWI_TRY(zeros_of(b, &t, dhowi_ceil_div(t.columns, t.block), &zeros));
     DHOWI_TRY(for_columns(b, &t, scales, &scales));

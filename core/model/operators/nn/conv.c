@@ -271,11 +271,14 @@ static void take_padding(const dhowi_lowering *b, int32_t *x, convolution *c) {
     c->space = s;
 }
 
-/* The rest of c, whose x and space say what is convolved. */
-static dhow_status complete(const dhowi_lowering *b, int32_t *x, int32_t weight, int32_t bias,
+static dhow_status describe(const dhowi_lowering *b, int32_t *x, int32_t weight, int32_t bias,
                             convolution *c) {
     const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
-    c->y = c->x;
+    c->x = c->y = *dhowi_desc_at(b, *x);
+    DHOWI_TRY(dhowi_check_images(&c->x));
+    DHOWI_TRY(check_convolution(&c->x, &w, dhowi_attr_int(b, "group", 1), false));
+    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &c->space));
+    DHOWI_TRY(dhowi_window_of(b, &c->x, &c->space));
     DHOWI_TRY(dhowi_window_result(&c->space));
     if (bias >= 0 && dhowi_count_of(dhowi_desc_at(b, bias)) != w.shape[0])
         DHOWI_REFUSE("the bias does not have %" PRId64 " elements", w.shape[0]);
@@ -283,18 +286,6 @@ static dhow_status complete(const dhowi_lowering *b, int32_t *x, int32_t weight,
     dhowi_window_shape(&c->space, c->x.rank, &c->y);
     take_padding(b, x, c);
     return DHOW_OK;
-}
-
-/* By the attributes of the node. */
-static dhow_status describe(const dhowi_lowering *b, int32_t *x, int32_t weight, int32_t bias,
-                            convolution *c) {
-    const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
-    c->x = *dhowi_desc_at(b, *x);
-    DHOWI_TRY(dhowi_check_images(&c->x));
-    DHOWI_TRY(check_convolution(&c->x, &w, dhowi_attr_int(b, "group", 1), false));
-    DHOWI_TRY(dhowi_kernel_of_weight(b, &w, &c->space));
-    DHOWI_TRY(dhowi_window_of(b, &c->x, &c->space));
-    return complete(b, x, weight, bias, c);
 }
 
 static dhow_status convolve_volume(dhowi_lowering *b, const convolution *c, int32_t in[3],
@@ -386,21 +377,6 @@ dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t
     if (*out < 0) DHOWI_TRY(convolve_volume_as_image(b, &c, in, out));
     if (*out >= 0) return DHOW_OK;
     return c.x.rank == 5 ? convolve_volume(b, &c, in, out) : convolve_image(b, &c, in, NULL, out);
-}
-
-dhow_status dhowi_convolve_row(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
-                               int64_t dilation, int32_t *out) {
-    const dhowi_tensor_desc w = *dhowi_desc_at(b, weight);
-    int32_t in[] = {x, weight, bias};
-    convolution c = {.x = *dhowi_desc_at(b, x)};
-    DHOWI_TRY(check_convolution(&c.x, &w, c.x.shape[1], false));
-    c.space = (dhowi_window3d){.in = {1, 1, c.x.shape[2]},
-                               .kernel = {1, 1, w.shape[2]},
-                               .stride = {1, 1, 1},
-                               .dilation = {1, 1, dilation},
-                               .groups = c.x.shape[1]};
-    DHOWI_TRY(complete(b, &in[0], weight, bias, &c));
-    return convolve_image(b, &c, in, NULL, out);
 }
 
 dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,

@@ -93,9 +93,6 @@ dhow_status dhowi_convolve_codes(dhowi_lowering *b, int32_t x, int32_t weight, i
 /* A convolution by the attributes of the node. */
 dhow_status dhowi_convolve(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
                            int32_t *out);
-/* x[n, c, l] by weight[c, 1, k], each channel by its own, without padding. */
-dhow_status dhowi_convolve_row(dhowi_lowering *b, int32_t x, int32_t weight, int32_t bias,
-                               int64_t dilation, int32_t *out);
 /* (x - mean) / sqrt(variance + eps) scale + bias by the node's inputs x, scale, bias, mean,
  * variance */
 dhow_status dhowi_batch_norm(dhowi_lowering *b, double eps, int32_t *out);
