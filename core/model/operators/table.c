@@ -101,7 +101,7 @@ static const dhowi_operator k_operators[] = {
     UNARY("Softplus", 1, SOFTPLUS, "log(1 + exp(x))", BACK(softplus)),
     UNARY("Softsign", 1, SOFTSIGN, "x / (1 + abs(x))", BACK(softsign), HALF(FOLLOWS)),
     UNARY("Sqrt", 1, SQRT, "the square root", BACK(sqrt)),
-    ROW("SwiGLU", 28, LATEST, swiglu, 0, 2, 2, "a sigmoid(alpha a) b", HALF(FOLLOWS)),
+    ROW("SwiGLU", 28, LATEST, swiglu, 0, 2, 2, "a sigmoid(alpha a) b", BACK(swiglu), HALF(FOLLOWS)),
     UNARY("Swish", 22, SILU, "x sigmoid(alpha x)", BACK(silu), HALF(FOLLOWS)),
     UNARY("Tan", 7, TAN, "the tangent", BACK(tan)),
     UNARY("Tanh", 1, TANH, "the hyperbolic tangent", BACK(tanh), HALF(FOLLOWS)),

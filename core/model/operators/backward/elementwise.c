@@ -260,21 +260,43 @@ dhow_status dhowi_back_gelu_of_mode(dhowi_reverser *r) {
     return dhowi_back_gelu(r);
 }
 
-/* With s = sigmoid(alpha x): s + alpha y (1 - s) */
+/* Of y = x s with s = sigmoid(alpha x): s + alpha y (1 - s) */
+static dhow_status swish_slope(dhowi_lowering *b, double alpha, int32_t x, int32_t y,
+                               int32_t *out) {
+    int32_t s;
+    if (alpha != 1) {
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, x, alpha, &x));
+        DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MUL, y, alpha, &y));
+    }
+    DHOWI_TRY(dhowi_map_one(b, DHOWI_MAP_SIGMOID, 0, 0, x, &s));
+    DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_RSUB, s, 1, out));
+    DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, y, out));
+    return dhowi_map_two(b, DHOWI_MAP_ADD, *out, s, out);
+}
+
 dhow_status dhowi_back_silu(dhowi_reverser *r) {
-    const double alpha = (double)dhowi_attr_float(r->b, "alpha", 1);
-    int32_t x, y, s, d;
+    int32_t x, y, d;
     DHOWI_TRY(dhowi_back_input(r, 0, &x));
     DHOWI_TRY(dhowi_back_output(r, &y));
-    if (alpha != 1) {
-        DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, x, alpha, &x));
-        DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_MUL, y, alpha, &y));
-    }
-    DHOWI_TRY(dhowi_map_one(r->b, DHOWI_MAP_SIGMOID, 0, 0, x, &s));
-    DHOWI_TRY(dhowi_map_number(r->b, DHOWI_MAP_RSUB, s, 1, &d));
-    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, d, y, &d));
-    DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_ADD, d, s, &d));
+    DHOWI_TRY(swish_slope(r->b, (double)dhowi_attr_float(r->b, "alpha", 1), x, y, &d));
     return dhowi_back_scaled(r, d);
+}
+
+/* z = swish(x) y: dx = dz y swish'(x), dy = dz swish(x) */
+dhow_status dhowi_back_swiglu(dhowi_reverser *r) {
+    const double alpha = (double)dhowi_attr_float(r->b, "alpha", 1);
+    int32_t x, y, swish, d;
+    DHOWI_TRY(dhowi_back_input(r, 0, &x));
+    DHOWI_TRY(dhowi_back_input(r, 1, &y));
+    DHOWI_TRY(dhowi_swish(r->b, x, alpha, &swish));
+    if (dhowi_back_wants(r, 0)) {
+        DHOWI_TRY(swish_slope(r->b, alpha, x, swish, &d));
+        DHOWI_TRY(dhowi_map_two(r->b, DHOWI_MAP_MUL, d, y, &d));
+        DHOWI_TRY(dhowi_back_scaled(r, d));
+    }
+    if (!dhowi_back_wants(r, 1)) return DHOW_OK;
+    DHOWI_TRY(dhowi_back_times(r, swish, &d));
+    return dhowi_back_pass(r, 1, d);
 }
 
 /* With t = tanh(softplus(x)): t + x (1 - t^2) sigmoid(x) */
