@@ -826,7 +826,7 @@ static bytes with_microsoft(void) {
         {"cache", 2, {6, 2}},     {"cache3", 2, {6, 3}},        {"x34", 4, {1, 2, 3, 4}},
         {"big", 4, {3, 2, 3, 4}}, {"words", 2, {5, 8}},         {"words2", 2, {2, 8}},
         {"narrow", 2, {5, 7}},    {"more", 3, {4, 3, 8}},       {"cache2", 2, {2, 2}},
-        {"one1", 1, {1}}};
+        {"one1", 1, {1}},         {"none", 4, {2, 2, 0, 4}}};
     static const struct {
         const char *name;
         uint32_t rank;
@@ -1031,6 +1031,7 @@ Test(onnx_strict, microsofts_operators_tell_what_does_not_fit) {
         {"GatedDeltaNet", "a a a  words", "update_rule gated_delta wants beta", NULL, 0},
         {"GatedDeltaNet", "a a a  words words", "decay is f32[5, 8]", NULL, 0},
         {"GatedDeltaNet", "x x x  words words", "initial_state is missing, which says", NULL, 0},
+        {"GatedDeltaNet", "none none none  none none", "0 heads of query and 0 of key", NULL, 0},
         {"GatedDeltaNet", "a a a two words words", "cu_seqlens and state updates", NULL, 0},
         {"LinearAttentionGate", "x row24 row", "dt_bias is f32[24]", NULL, 0},
         {"GatedRMSNorm", "x row24 x", "scale is f32[24]", NULL, 0},

@@ -31,7 +31,8 @@ static dhow_status check(const dhowi_lowering *b, const dhowi_linear_attention *
         DHOWI_REFUSE("query %s, key %s and value %s do not fit one another",
                      dhowi_desc_text(q, s, sizeof s), dhowi_desc_text(k, t, sizeof t),
                      dhowi_desc_text(v, u, sizeof u));
-    if (heads % k->shape[2] != 0 || (q->shape[2] % heads != 0 && heads % q->shape[2] != 0))
+    if (q->shape[2] < 1 || k->shape[2] < 1 || heads < 1 || heads % k->shape[2] != 0 ||
+        (q->shape[2] % heads != 0 && heads % q->shape[2] != 0))
         DHOWI_REFUSE("%" PRId64 " heads of query and %" PRId64 " of key for %" PRId64 " of value",
                      q->shape[2], k->shape[2], heads);
     if (k->shape[3] > MOST_DEPTH)

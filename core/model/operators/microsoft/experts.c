@@ -159,7 +159,8 @@ static dhow_status apply(dhowi_lowering *b, const mixture *m, const layer_inputs
     const int64_t inner = dhowi_desc_at(b, x)->shape[1];
     char name[48];
     int32_t parts[] = {x, b->in[in->weight], m->places, -1, -1, -1};
-    if (w.rank != 3 || w.shape[0] != m->experts || (!m->coded && w.shape[2] != inner))
+    if (w.rank != 3 || w.shape[0] != m->experts || w.shape[1] < 1 ||
+        (!m->coded && w.shape[2] != inner))
         return dhowi_refuse_input(b, in->weight, in->name);
     dhowi_attrs attrs = {.split = {.outer = m->experts, .n = w.shape[1], .inner = inner}};
     const dhowi_tensor_desc y = {
