@@ -17,6 +17,9 @@ dhow_status dhowi_gather_along(dhowi_lowering *b, int32_t x, int32_t axis, int32
 /* The same with numbers of the host. */
 dhow_status dhowi_pick(dhowi_lowering *b, int32_t x, int32_t axis, const int64_t *index,
                        int64_t count, int32_t *out);
+/* The k largest or least along an axis, k being no more than there are, and their places, i64. */
+dhow_status dhowi_top(dhowi_lowering *b, int32_t x, int32_t axis, int64_t k, bool largest,
+                      int32_t *values, int32_t *places);
 /* y[...] = x[.., index[...], ..] along an axis, index being as large as y. */
 dhow_status dhowi_elements_at(dhowi_lowering *b, int32_t x, int32_t axis, int32_t index,
                               int32_t *out);

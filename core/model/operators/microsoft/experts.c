@@ -32,17 +32,6 @@ typedef struct mixture {
 
 /* ---- the router ---- */
 
-static dhow_status top_of(dhowi_lowering *b, int32_t x, int64_t k, int32_t *values,
-                          int32_t *places) {
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;
-    dhowi_attrs attrs = {.split = dhowi_split_along(&desc, desc.rank - 1)};
-    attrs.split.count = desc.shape[desc.rank - 1] = k;
-    attrs.split.flag[0] = 1; /* the largest */
-    index = desc;
-    index.dtype = DHOW_I64;
-    return dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, values, places);
-}
-
 /* The k experts of each token, and how much each of them says. */
 static dhow_status route(dhowi_lowering *b, mixture *m) {
     enum { ROUTER = 1 };
@@ -58,7 +47,7 @@ static dhow_status route(dhowi_lowering *b, mixture *m) {
         DHOWI_REFUSE("k is %" PRId64 " of %" PRId64 " experts", m->k, m->experts);
     DHOWI_TRY(dhowi_cast_to(b, b->in[ROUTER], DHOW_F32, &x));
     DHOWI_TRY(dhowi_softmax_along(b, DHOWI_OP_softmax, x, 1, false, &all));
-    DHOWI_TRY(top_of(b, x, m->k, &top, &m->places));
+    DHOWI_TRY(dhowi_top(b, x, 1, m->k, true, &top, &m->places));
     if (dhowi_given(b, m->weights)) {
         const dhowi_tensor_desc given = *dhowi_desc_at(b, b->in[m->weights]);
         if (!dhowi_shape_equal(given.rank, given.shape, own.rank, own.shape))
@@ -88,8 +77,7 @@ static dhow_status for_blocks(dhowi_lowering *b, const dhowi_axis_split *r, int3
                               int32_t *out) {
     const int64_t one[] = {r->outer, r->n, 1}, all[] = {r->outer, r->n, r->count};
     DHOWI_TRY(dhowi_reshape(b, x, 3, one, out));
-    DHOWI_TRY(dhowi_expand(b, *out, 3, all, out));
-    return dhowi_dense(b, *out, out);
+    return dhowi_expand(b, *out, 3, all, out);
 }
 
 /* Zero points: packed for each row and its blocks, or for each matrix and its rows. */
@@ -126,9 +114,7 @@ static dhow_status read_codes(dhowi_lowering *b, const mixture *m, const layer_i
     const int64_t block = by_block ? m->block : blocks_of_row(r->inner);
     char name[48];
     r->taps = bits_of(b, in);
-    if (r->taps != 4 && r->taps != 8)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
-                          r->taps);
+    DHOWI_TRY(dhowi_ms_check_bits(r->taps));
     if (block == 0)
         return dhowi_fail(DHOW_UNSUPPORTED, "rows of %" PRId64 " codes, which no 16 divide",
                           r->inner);
@@ -264,7 +250,6 @@ static dhow_status mix(dhowi_lowering *b, mixture *m) {
     DHOWI_TRY(dhowi_reshape(b, x, 2, rows, &x));
     DHOWI_TRY(apply(b, m, &m->first, x, &h));
     DHOWI_TRY(activate(b, m, x, h, &h));
-    DHOWI_TRY(dhowi_dense(b, h, &h));
     DHOWI_TRY(apply(b, m, &m->second, h, &y));
     if (dhowi_desc_at(b, y)->shape[1] != m->wide)
         return dhowi_refuse_input(b, m->second.weight, m->second.name);

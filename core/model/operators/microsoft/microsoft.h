@@ -21,6 +21,8 @@ dhowi_lower_fn dhowi_lower_ms_experts, dhowi_lower_ms_coded_experts;
 dhowi_lower_fn dhowi_lower_ms_group_query;
 /* nbits.c */
 dhowi_lower_fn dhowi_lower_ms_matmul_nbits, dhowi_lower_ms_gather_nbits;
+/* Refuses codes of a width that dhow has not. */
+dhow_status dhowi_ms_check_bits(int64_t bits);
 /* Rows of bytes as numbers: `count` of each row, where two codes are in a byte the first one low.
  */
 dhow_status dhowi_ms_unpack(dhowi_lowering *b, int32_t x, bool packed, int64_t count, int32_t *out);

@@ -26,6 +26,11 @@ typedef struct weights {
     bool rounds; /* the model allows rows of bytes in place of A's: accuracy_level is 4 */
 } weights;
 
+dhow_status dhowi_ms_check_bits(int64_t bits) {
+    if (bits == 4 || bits == 8) return DHOW_OK;
+    return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8", bits);
+}
+
 /* A whole number of bytes for a row of zero points. */
 static int64_t zero_bytes(const weights *w) { return dhowi_ceil_div(w->blocks * w->bits, 8); }
 
@@ -39,9 +44,7 @@ static dhow_status read_attributes(const dhowi_lowering *b, weights *w) {
     if (w->n < 1 || w->k < 1 || w->n > INT32_MAX || w->k > INT32_MAX)
         DHOWI_REFUSE("N is %" PRId64 " and K is %" PRId64 ": both must be from 1 to %d", w->n, w->k,
                      INT32_MAX);
-    if (w->bits != 4 && w->bits != 8)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
-                          w->bits);
+    DHOWI_TRY(dhowi_ms_check_bits(w->bits));
     if (w->block < LEAST_BLOCK || w->block > MOST_BLOCK || (w->block & (w->block - 1)) != 0)
         DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from %d to %d", w->block,
                      LEAST_BLOCK, MOST_BLOCK);
@@ -202,9 +205,7 @@ static dhow_status read_table(const dhowi_lowering *b, quantised_table *t) {
     t->block = dhowi_attr_int(b, "block_size", 128);
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "gather_axis", 0), &t->gathered));
     DHOWI_TRY(dhowi_axis(&x, dhowi_attr_int(b, "quantize_axis", 1), &t->quantised));
-    if (t->bits != 4 && t->bits != 8)
-        return dhowi_fail(DHOW_UNSUPPORTED, "unsupported bits %" PRId64 ": dhow has 4 and 8",
-                          t->bits);
+    DHOWI_TRY(dhowi_ms_check_bits(t->bits));
     if (t->block < LEAST_BLOCK || (t->block & (t->block - 1)) != 0)
         DHOWI_REFUSE("block_size is %" PRId64 ": it must be a power of two from %d on", t->block,
                      LEAST_BLOCK);

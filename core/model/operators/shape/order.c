@@ -28,6 +28,17 @@ dhow_status dhowi_lower_cumsum(dhowi_lowering *b) { return run_along(b, DHOWI_OP
 
 dhow_status dhowi_lower_cumprod(dhowi_lowering *b) { return run_along(b, DHOWI_OP_cumprod); }
 
+dhow_status dhowi_top(dhowi_lowering *b, int32_t x, int32_t axis, int64_t k, bool largest,
+                      int32_t *values, int32_t *places) {
+    dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;
+    dhowi_attrs attrs = {.split = dhowi_split_along(&desc, axis)};
+    attrs.split.count = desc.shape[axis] = k;
+    attrs.split.flag[0] = largest;
+    index = desc;
+    index.dtype = DHOW_I64;
+    return dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, values, places);
+}
+
 dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     const int32_t x = b->in[0];
     int32_t axis;
@@ -40,13 +51,7 @@ dhow_status dhowi_lower_topk(dhowi_lowering *b) {
     }
     DHOWI_TRY(dhowi_attr_flag(b, "largest", true, &largest));
     DHOWI_TRY(dhowi_axis(dhowi_desc_at(b, x), dhowi_attr_int(b, "axis", -1), &axis));
-    dhowi_tensor_desc desc = *dhowi_desc_at(b, x), index;
-    dhowi_attrs attrs = {.split = dhowi_split_along(&desc, axis)};
-    if (k < 0 || k > desc.shape[axis])
-        DHOWI_REFUSE("k is %" PRId64 ", the axis has %" PRId64, k, desc.shape[axis]);
-    attrs.split.count = desc.shape[axis] = k;
-    attrs.split.flag[0] = largest;
-    index = desc;
-    index.dtype = DHOW_I64;
-    return dhowi_emit_two(b, DHOWI_OP_topk, &x, 1, &attrs, &desc, &index, &b->out[0], &b->out[1]);
+    const int64_t extent = dhowi_desc_at(b, x)->shape[axis];
+    if (k < 0 || k > extent) DHOWI_REFUSE("k is %" PRId64 ", the axis has %" PRId64, k, extent);
+    return dhowi_top(b, x, axis, k, largest, &b->out[0], &b->out[1]);
 }
