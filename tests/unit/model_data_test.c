@@ -410,6 +410,42 @@ Test(model_data, a_gradient_is_what_differences_say) {
     dhow_model_release(model);
 }
 
+/* Of x = 1 the sum's derivative is what Dropout made. */
+Test(model_data, a_gradient_drops_what_dropout_dropped) {
+    static const float ratio = 0.25f;
+    static const uint8_t yes = 1;
+    const int64_t size[] = {1000};
+    bytes g = {0}, n = node_of("ReduceSum", "sum", "a", "y");
+    for (int i = 0; i < 2; i++) {
+        bytes t = {0}, raw = {0};
+        put_number(&t, 2, i == 0 ? 1 : 9); /* f32, bool */
+        put_text(&t, 8, i == 0 ? "ratio" : "training");
+        put_raw(&raw, i == 0 ? (const void *)&ratio : &yes, i == 0 ? sizeof ratio : sizeof yes);
+        put_message(&t, 9, &raw);
+        put_message(&g, GRAPH_INITIALIZER, &t);
+    }
+    add_int(&n, "keepdims", 0);
+    put_node(&g, node_of("Dropout", "drop", "x ratio training", "a"));
+    put_node(&g, n);
+    add_gradient(&g, "x", "y", "d");
+    put_float(&g, GRAPH_INPUT, "x", 1, size);
+    put_float(&g, GRAPH_OUTPUT, "a", 1, size);
+    put_float(&g, GRAPH_OUTPUT, "d", 1, size);
+    dhow_model *model = load(&g, 22);
+    dhow_tensor *in, *out[2] = {NULL};
+    void *data[2];
+    int zeros = 0;
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, 1, size, 1, &in));
+    OK(dhow_model_run(model, NULL, &in, 1, out, 2));
+    for (int i = 0; i < 2; i++) OK(dhow_tensor_host_ptr(out[i], &data[i]));
+    cr_assert_arr_eq(data[0], data[1], 1000 * sizeof(float));
+    for (int i = 0; i < 1000; i++) zeros += ((const float *)data[0])[i] == 0;
+    cr_assert(zeros > 200 && zeros < 300, "%d", zeros);
+    for (int i = 0; i < 2; i++) dhow_tensor_release(out[i]);
+    dhow_tensor_release(in);
+    dhow_model_release(model);
+}
+
 Test(model_data, an_operator_without_a_derivative_is_named) {
     bytes g = {0};
     const int64_t three[] = {3};

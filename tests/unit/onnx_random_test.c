@@ -4,9 +4,11 @@
  * in every run.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "onnx_fixture.h"
+#include "onnx_text.h"
 
 TestSuite(onnx_random, .init = set_up, .fini = tear_down, .timeout = 60);
 
@@ -132,4 +134,55 @@ Test(onnx_random, what_has_no_probabilities_is_refused) {
     dhow_tensor_release(given);
     dhow_model_release(model);
     bytes_free(&file);
+}
+
+/* ---- Dropout in training ---- */
+
+/* What two nodes of other names make of ones, and the mask of the first: of seeds, where given. */
+static dhow_status drop(const char *ratio, const char *seed, dhow_tensor *out[3]) {
+    char text[512];
+    dhow_tensor *given;
+    dhow_model *model;
+    (void)snprintf(text, sizeof text,
+                   "input x 100 200; output a; output b; output kept; number one 1;"
+                   "node Constant r -> ratio value_float=%s; node Equal e one one -> training;"
+                   "node Dropout n x ratio training -> a kept %s;"
+                   "node Dropout m x ratio training -> b %s",
+                   ratio, seed, seed);
+    bytes graph = graph_of_text(text), file = model_of(22, &graph);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_full(g_cpu, DHOW_F32, 2, k_shape, 1, &given));
+    const dhow_status status = dhow_model_run(model, NULL, &given, 1, out, 3);
+    dhow_tensor_release(given);
+    dhow_model_release(model);
+    bytes_free(&file);
+    return status;
+}
+
+Test(onnx_random, dropout_in_training_zeroes_a_share_and_scales_the_rest) {
+    static const char *const seeds[] = {"", "seed=5"};
+    for (int seeded = 0; seeded < 2; seeded++) {
+        dhow_tensor *out[3];
+        void *data;
+        int zeros = 0, same = 0;
+        OK(drop("0.2", seeds[seeded], out));
+        OK(dhow_tensor_host_ptr(out[2], &data));
+        const float *a = numbers_of(out[0]), *b = numbers_of(out[1]);
+        for (int i = 0; i < N; i++) {
+            cr_assert_eq(((const uint8_t *)data)[i], a[i] != 0);
+            cr_assert(a[i] == 0 || fabsf(a[i] - 1.25f) < 1e-6f, "%g", (double)a[i]);
+            zeros += a[i] == 0;
+            same += (a[i] == 0) == (b[i] == 0);
+        }
+        cr_assert_float_eq((double)zeros / N, 0.2, 0.02);
+        cr_assert(seeded ? same == N : same < N * 3 / 4, "%d alike", same);
+        for (int i = 0; i < 3; i++) dhow_tensor_release(out[i]);
+    }
+}
+
+Test(onnx_random, dropout_of_a_share_that_is_none_is_refused) {
+    dhow_tensor *out[3] = {NULL};
+    cr_assert_neq(drop("1.5", "", out), DHOW_OK);
+    cr_assert_not_null(strstr(dhow_last_error(), "ratio is 1.5; 0 to 1 is allowed"), "%s",
+                       dhow_last_error());
 }

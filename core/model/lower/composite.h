@@ -57,8 +57,10 @@ dhow_status dhowi_exact_run(dhowi_lowering *b, int32_t w, const dhowi_summed *s,
 dhow_status dhowi_add_integers(dhowi_lowering *b, int32_t x, int32_t *sum);
 /* Reduces the marked axes, which stay as extents of 1. */
 dhow_status dhowi_reduce(dhowi_lowering *b, int kind, int32_t x, const bool *axes, int32_t *out);
-/* x with zeros where the random numbers of a key and the node's layer say so. */
-dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, int32_t *out);
+/* x with zeros where the random numbers of a key and a layer say so; `a` as DHOWI_OP_dropout wants.
+ */
+dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, const dhowi_attrs *a,
+                          int32_t *out);
 /* v as a row along `axis` of a tensor of `rank` dimensions: [n] as [1, n, 1, 1]. */
 dhow_status dhowi_along(dhowi_lowering *b, int32_t v, int32_t rank, int32_t axis, int32_t *out);
 /* x with the marked axes side by side, as [outer][n][inner]. */

@@ -71,10 +71,11 @@ dhow_status dhowi_select(dhowi_lowering *b, int32_t condition, int32_t x, int32_
     return dhowi_map(b, &p, in, 3, out);
 }
 
-dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, int32_t *out) {
+dhow_status dhowi_dropout(dhowi_lowering *b, int32_t x, int32_t key, const dhowi_attrs *a,
+                          int32_t *out) {
     const dhowi_tensor_desc y = *dhowi_desc_at(b, x);
     const int32_t in[] = {x, key};
-    return dhowi_emit(b, DHOWI_OP_dropout, in, 2, b->node->attrs, &y, out);
+    return dhowi_emit(b, DHOWI_OP_dropout, in, 2, a, &y, out);
 }
 
 dhow_status dhowi_pair_texts(const dhowi_lowering *b, dhowi_text_pairs *out) {

@@ -110,7 +110,7 @@ static const dhowi_operator k_operators[] = {
     WIDE("Cast", 1, cast, 0, 1, 1, SMALL, "the elements as another type", BACK(cast)),
     WIDE("CastLike", 15, cast, 1, 2, 2, SMALL, "the elements as another tensor's type", BACK(cast), .flat = INPUT(1)),
     ROW("Clip", 1, LATEST, clip, 0, 1, 3, "x limited from below and above", BACK(clip), .constants = INPUT(1) | INPUT(2), HALF(FOLLOWS)),
-    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself, as in evaluation", BACK(identity), .flat = INPUT(1), HALF(FOLLOWS), .whole = INPUT(1)),
+    ROW("Dropout", 1, LATEST, dropout, 0, 1, 3, "x itself; in training mode numbers of its seed become 0", BACK(dropout), .flat = INPUT(1), HALF(FOLLOWS), .whole = INPUT(1)),
     WIDE("Identity", 1, identity, 0, 1, 1, ANY | SMALL, "its input", BACK(identity), HALF(FOLLOWS)),
 
     /* several inputs, element by element */

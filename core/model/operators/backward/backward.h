@@ -27,13 +27,14 @@ dhowi_back_fn dhowi_back_cast, dhowi_back_celu, dhowi_back_mean, dhowi_back_mod,
 /* elementwise.c */
 dhowi_back_fn dhowi_back_abs, dhowi_back_acos, dhowi_back_acosh, dhowi_back_asin, dhowi_back_asinh,
     dhowi_back_atan, dhowi_back_atanh, dhowi_back_cosh, dhowi_back_sinh, dhowi_back_tan,
-    dhowi_back_clip, dhowi_back_cos, dhowi_back_div, dhowi_back_elu, dhowi_back_erf, dhowi_back_exp,
-    dhowi_back_extreme, dhowi_back_gelu, dhowi_back_gelu_tanh, dhowi_back_gelu_of_mode,
-    dhowi_back_hard_sigmoid, dhowi_back_hard_swish, dhowi_back_identity, dhowi_back_leaky,
-    dhowi_back_log, dhowi_back_mish, dhowi_back_mul, dhowi_back_neg, dhowi_back_none,
-    dhowi_back_pow, dhowi_back_reciprocal, dhowi_back_relu, dhowi_back_sigmoid, dhowi_back_silu,
-    dhowi_back_sin, dhowi_back_softplus, dhowi_back_softsign, dhowi_back_sqrt, dhowi_back_square,
-    dhowi_back_sub, dhowi_back_sum, dhowi_back_swiglu, dhowi_back_tanh, dhowi_back_where;
+    dhowi_back_clip, dhowi_back_cos, dhowi_back_div, dhowi_back_dropout, dhowi_back_elu,
+    dhowi_back_erf, dhowi_back_exp, dhowi_back_extreme, dhowi_back_gelu, dhowi_back_gelu_tanh,
+    dhowi_back_gelu_of_mode, dhowi_back_hard_sigmoid, dhowi_back_hard_swish, dhowi_back_identity,
+    dhowi_back_leaky, dhowi_back_log, dhowi_back_mish, dhowi_back_mul, dhowi_back_neg,
+    dhowi_back_none, dhowi_back_pow, dhowi_back_reciprocal, dhowi_back_relu, dhowi_back_sigmoid,
+    dhowi_back_silu, dhowi_back_sin, dhowi_back_softplus, dhowi_back_softsign, dhowi_back_sqrt,
+    dhowi_back_square, dhowi_back_sub, dhowi_back_sum, dhowi_back_swiglu, dhowi_back_tanh,
+    dhowi_back_where;
 /* shapes.c */
 dhowi_back_fn dhowi_back_center_crop_pad, dhowi_back_concat, dhowi_back_cumsum,
     dhowi_back_depth_to_space, dhowi_back_narrow, dhowi_back_pad, dhowi_back_reshape,

@@ -50,7 +50,7 @@ static dhow_status back_dropout(dhowi_reverser *r) {
     int32_t key, d = r->dy;
     if (r->node->in_count > 1) {
         DHOWI_TRY(dhowi_back_input(r, 1, &key));
-        DHOWI_TRY(dhowi_dropout(r->b, r->dy, key, &d));
+        DHOWI_TRY(dhowi_dropout(r->b, r->dy, key, r->node->attrs, &d));
     }
     return dhowi_back_pass(r, 0, d);
 }

@@ -6,6 +6,7 @@
 
 #include "model/operators/backward/backward.h"
 #include "model/operators/math/math.h"
+#include "model/operators/shape/shape.h"
 
 /* ---- arithmetic ---- */
 
@@ -66,6 +67,17 @@ dhow_status dhowi_back_div(dhowi_reverser *r) {
 }
 
 dhow_status dhowi_back_identity(dhowi_reverser *r) { return dhowi_back_pass(r, 0, r->dy); }
+
+/* Of what the node dropped, the same again. */
+dhow_status dhowi_back_dropout(dhowi_reverser *r) {
+    int32_t in[3], d;
+    DHOWI_TRY(dhowi_back_inputs(r, 3, in));
+    const dhowi_back_scope scope = dhowi_back_enter(r, in, 3);
+    const dhow_status status = dhowi_drop(r->b, r->dy, &d);
+    dhowi_back_leave(r, scope);
+    DHOWI_TRY(status);
+    return dhowi_back_pass(r, 0, d);
+}
 
 dhow_status dhowi_back_relu(dhowi_reverser *r) {
     int32_t x, d;

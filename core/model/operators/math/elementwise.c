@@ -322,17 +322,3 @@ dhow_status dhowi_lower_identity(dhowi_lowering *b) {
     b->out[0] = b->in[0];
     return DHOW_OK;
 }
-
-dhow_status dhowi_lower_dropout(dhowi_lowering *b) {
-    int64_t training = 0;
-    double ratio = 0.5;
-    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_int(b, b->in[2], "training_mode", &training));
-    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "ratio", &ratio));
-    if (training != 0 && ratio != 0)
-        return dhowi_fail(DHOW_UNSUPPORTED, "training mode; export the model for inference");
-    b->out[0] = b->in[0];
-    if (b->out_count < 2) return DHOW_OK;
-    dhowi_tensor_desc mask = *dhowi_desc_at(b, b->in[0]);
-    if (b->node->opset >= 10) mask.dtype = DHOW_BOOL;
-    return dhowi_filled(b, &mask, 1, &b->out[1]);
-}

@@ -14,7 +14,7 @@ dhowi_lower_fn dhowi_lower_einsum;
 dhowi_lower_fn dhowi_lower_unary, dhowi_lower_binary, dhowi_lower_compare, dhowi_lower_logic,
     dhowi_lower_shift, dhowi_lower_mod, dhowi_lower_pow, dhowi_lower_variadic, dhowi_lower_where,
     dhowi_lower_clip, dhowi_lower_prelu, dhowi_lower_cast, dhowi_lower_bitcast, dhowi_lower_swiglu,
-    dhowi_lower_identity, dhowi_lower_dropout;
+    dhowi_lower_identity;
 /* x sigmoid(alpha x) */
 dhow_status dhowi_swish(dhowi_lowering *b, int32_t x, double alpha, int32_t *out);
 /* fourier.c */

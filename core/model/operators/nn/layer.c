@@ -117,7 +117,8 @@ static dhow_status lower_cast(dhowi_lowering *b) {
 
 static dhow_status lower_dropout(dhowi_lowering *b) {
     b->out[0] = b->in[0];
-    return dhowi_given(b, 1) ? dhowi_dropout(b, b->in[0], b->in[1], &b->out[0]) : DHOW_OK;
+    if (!dhowi_given(b, 1)) return DHOW_OK;
+    return dhowi_dropout(b, b->in[0], b->in[1], b->node->attrs, &b->out[0]);
 }
 
 /* ---- batch norm ---- */

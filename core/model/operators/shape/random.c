@@ -12,17 +12,19 @@
 
 /* ---- numbers ---- */
 
-static uint64_t seed_of(const dhowi_lowering *b) {
-    const dhowi_onnx_attribute *a = dhowi_attr(b, "seed", DHOWI_ATTRIBUTE_FLOAT);
-    uint64_t seed = (uint64_t)b->node->out[0];
-    uint32_t bits;
-    if (a != NULL) {
-        memcpy(&bits, &a->f, sizeof bits);
-        seed = UINT64_C(1) << 32 | bits;
-    }
-    for (const dhowi_frame *f = b->frames; f != NULL; f = f->outer) /* each iteration draws anew */
+/* Each iteration of a loop draws anew. */
+static uint64_t in_frames(const dhowi_lowering *b, uint64_t seed) {
+    for (const dhowi_frame *f = b->frames; f != NULL; f = f->outer)
         seed = seed * UINT64_C(6364136223846793005) + (uint64_t)f->iteration + 1;
     return seed;
+}
+
+static uint64_t seed_of(const dhowi_lowering *b) {
+    const dhowi_onnx_attribute *a = dhowi_attr(b, "seed", DHOWI_ATTRIBUTE_FLOAT);
+    uint32_t bits;
+    if (a == NULL) return in_frames(b, (uint64_t)b->node->out[0]);
+    memcpy(&bits, &a->f, sizeof bits);
+    return in_frames(b, UINT64_C(1) << 32 | bits);
 }
 
 static dhow_status dtype_of(const dhowi_lowering *b, dhow_dtype otherwise, dhow_dtype *out) {
@@ -138,4 +140,31 @@ dhow_status dhowi_lower_multinomial(dhowi_lowering *b) {
     DHOWI_TRY(dhowi_map_number(b, DHOWI_MAP_MIN, sums, (double)(n - 1), &sums)); /* rounded sums */
     DHOWI_TRY(dhowi_reshape(b, sums, 2, result, &sums));
     return dhowi_cast_to(b, sums, dtype, &b->out[0]);
+}
+
+/* ---- Dropout ---- */
+
+dhow_status dhowi_drop(dhowi_lowering *b, int32_t x, int32_t *out) {
+    static const int64_t one[] = {1};
+    const int64_t seed = dhowi_attr_int(b, "seed", b->node->out[0]),
+                  key = (int64_t)in_frames(b, (uint64_t)seed);
+    dhowi_attrs a = {.number = 0.5};
+    int64_t training = 0;
+    int32_t drawn;
+    if (dhowi_given(b, 2)) DHOWI_TRY(dhowi_one_int(b, b->in[2], "training_mode", &training));
+    if (dhowi_given(b, 1)) DHOWI_TRY(dhowi_one_float(b, b->in[1], "ratio", &a.number));
+    *out = x;
+    if (training == 0 || a.number == 0) return DHOW_OK;
+    if (!(a.number > 0 && a.number <= 1)) DHOWI_REFUSE("ratio is %g; 0 to 1 is allowed", a.number);
+    DHOWI_TRY(dhowi_constant(b, DHOW_I64, 1, one, &key, &drawn));
+    return dhowi_dropout(b, x, drawn, &a, out);
+}
+
+dhow_status dhowi_lower_dropout(dhowi_lowering *b) {
+    dhowi_tensor_desc mask = *dhowi_desc_at(b, b->in[0]);
+    DHOWI_TRY(dhowi_drop(b, b->in[0], &b->out[0]));
+    if (b->out_count < 2) return DHOW_OK;
+    DHOWI_TRY(dhowi_filled(b, &mask, 1, &b->out[1]));
+    DHOWI_TRY(dhowi_drop(b, b->out[1], &b->out[1]));
+    return b->node->opset >= 10 ? dhowi_cast_to(b, b->out[1], DHOW_BOOL, &b->out[1]) : DHOW_OK;
 }

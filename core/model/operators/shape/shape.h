@@ -30,7 +30,9 @@ dhowi_lower_fn dhowi_lower_cumsum, dhowi_lower_cumprod, dhowi_lower_topk;
 dhowi_lower_fn dhowi_lower_pad;
 /* random.c */
 dhowi_lower_fn dhowi_lower_random, dhowi_lower_random_like, dhowi_lower_bernoulli,
-    dhowi_lower_multinomial;
+    dhowi_lower_multinomial, dhowi_lower_dropout;
+/* x as the node's Dropout leaves it: itself, or in training with zeros and the rest scaled. */
+dhow_status dhowi_drop(dhowi_lowering *b, int32_t x, int32_t *out);
 /* rearrange.c */
 dhowi_lower_fn dhowi_lower_center_crop_pad, dhowi_lower_reverse_sequence, dhowi_lower_col2im;
 /* sequence.c */
