@@ -23,10 +23,10 @@ list=$out.list
         sed -n 's/^ *@K \([a-z0-9_]*\) "\(.*\)".*$/\1|\2|'"$file|$type|$built"'/p'
 done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 
-# A text as an array of numbers, since string literals have a length limit; the includes of k.h, lanes.h, packs.h and
-# rows.h are blanked, because they go in front, and another header beside the text takes the place of its include. Lines that are comments stay
-# as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do around most operators
-# and behind commas: two fifths of the bytes.
+# A text as an array of numbers, since string literals have a length limit; the includes of k.h and of headers that several
+# units have are blanked, because they go in front, and another header beside the text takes the place of its include. Lines
+# that are comments stay as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do
+# around most operators and behind commas: two fifths of the bytes.
 bytes() {
     awk -v folder="$(dirname "$1")" '
         BEGIN {
@@ -52,7 +52,7 @@ bytes() {
             if (line ~ /[;{},] \\$/) sub(/ \\$/, "\\", line)
             print line
         }
-        /^#include "(dhow\/kernel\/k|lanes|packs|rows)\.h"$/ { print ""; next }
+        /^#include "(dhow\/kernel\/k|experts|fours|lanes|packs|panels|pools|rows|sixteen)\.h"$/ { print ""; next }
         /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) put(line); next }
         { put($0) }' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
     echo 0
@@ -65,9 +65,9 @@ core() {
             if (!($3 in shares)) {
                 shares[$3] = ""
                 while ((getline line <(folder "/" $3 ".k")) > 0) {
-                    if (line == "#include \"lanes.h\"") shares[$3] = shares[$3] " -DK_LANES"
-                    if (line == "#include \"packs.h\"") shares[$3] = shares[$3] " -DK_PACKS"
-                    if (line == "#include \"rows.h\"") shares[$3] = shares[$3] " -DK_ROWS"
+                    if (line !~ /^#include "(experts|fours|lanes|packs|panels|pools|rows|sixteen)\.h"$/) continue
+                    split(line, part, "[\".]")
+                    shares[$3] = shares[$3] " -DK_" toupper(part[2])
                 }
             }
             row[NR] = sprintf("    {\"%s\", \"%s\", \"%s.k\", \"-DT=%s%s\"},", $1, $2, $3, $4, shares[$3])
@@ -81,9 +81,9 @@ core() {
     echo 'const char dhowi_kernel_header[] = {'
     {
         cat "$include/dhow/kernel/k.h"
-        echo '#ifdef K_LANES' && cat "$kernels/lanes.h" && echo '#endif'
-        echo '#ifdef K_ROWS' && cat "$kernels/rows.h" && echo '#endif'
-        echo '#ifdef K_PACKS' && cat "$kernels/packs.h" && echo '#endif'
+        for name in lanes rows packs panels pools experts sixteen fours; do # those that several units have
+            echo "#ifdef K_$(echo $name | tr a-z A-Z)" && cat "$kernels/$name.h" && echo '#endif'
+        done
     } >"$list.header"
     bytes "$list.header"
     rm -f "$list.header"

@@ -3,6 +3,7 @@
  * Pooling of f32 on processors: what each column of an image holds first, as far down as windows reach, then of these columns
  * what each window sees. With pool_planes.h or pool_blocks.h, which go behind it.
  */
+#ifdef K_LOOPS
 #define POOL_LANES LANES(f32)
 #define POOL_HELD 2048 /* values of columns that are held at once */
 
@@ -26,3 +27,4 @@ typedef i32 pool_mask __attribute__((vector_size(4 * POOL_LANES)));
 
 /* Of the rows or columns of an image those that a window of k of them sees, from `at` on, which may be before the first. */
 #define POOL_SEEN(at, k, n) MAXOF(MINOF((at) + (k), n) - MAXOF(at, 0), 0)
+#endif

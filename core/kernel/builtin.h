@@ -12,12 +12,12 @@ typedef struct dhowi_builtin {
     const char *name;      /* "softmax_f16" */
     const char *signature; /* "(IN(f16,x), OUT(f16,y), VAL(i64,rows), VAL(i64,cols))" */
     const char *unit;      /* "rows.k" */
-    const char *options;   /* "-DT=f16", and of the text -DK_LANES, -DK_PACKS */
+    const char *options;   /* "-DT=f16", and of the text -DK_LANES and the like */
 } dhowi_builtin;
 
 typedef struct dhowi_builtin_unit {
     const char *name; /* "rows.k" */
-    const char *text; /* without the includes of k.h, lanes.h, rows.h and packs.h */
+    const char *text; /* without the includes of what the header has */
 } dhowi_builtin_unit;
 
 /* Sorted by name, for bsearch; kernels of one module share unit and options. */
@@ -25,8 +25,8 @@ extern const dhowi_builtin dhowi_builtin_kernels[];
 extern const size_t dhowi_builtin_kernel_count;
 extern const dhowi_builtin_unit dhowi_builtin_units[];
 extern const size_t dhowi_builtin_unit_count;
-/* The text of dhow/kernel/k.h, and of kernels/lanes.h, rows.h and packs.h where K_LANES, K_ROWS,
- * K_PACKS are defined. */
+/* The text of dhow/kernel/k.h, and of those of kernels/ that several units have where K_LANES for
+ * lanes.h, K_ROWS for rows.h and so on are defined. */
 extern const char dhowi_kernel_header[];
 
 #endif

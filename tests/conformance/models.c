@@ -316,12 +316,12 @@ static conform_result pools(conform_env *env, dhow_dtype dtype) {
 /* Codes of a column by its blocks, two a byte, and a scale each; the zero point is 8. */
 static conform_result nbits_of(conform_env *env, dhow_dtype dtype, int64_t depth, int64_t block) {
     enum { COLUMNS = 37 };
-    static const int64_t rows[] = {1, 3, 5, 130};
+    static const int64_t rows[] = {1, 3, 5, 13, 130};
     const int64_t codes[] = {COLUMNS, depth / block, block / 2};
     const int64_t scales[] = {COLUMNS * depth / block};
     conform_array b = conform_array_random(env, DHOW_U8, 3, codes, 0, 255, 5);
     conform_array s = conform_array_random(env, dtype, 1, scales, 0.25, 1, 6);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         conform_array a =
             conform_array_random(env, dtype, 2, (int64_t[]){rows[i], depth}, -1, 1, 4);
         conform_array want = conform_array_new(env, dtype, 2, (int64_t[]){rows[i], COLUMNS});
@@ -346,11 +346,12 @@ static conform_result nbits_of(conform_env *env, dhow_dtype dtype, int64_t depth
     return CONFORM_PASS;
 }
 
-/* Blocks that are shorter than 16 bytes of codes, and blocks of as many. */
+/* Blocks that are shorter than 16 bytes of codes, blocks of as many, and long ones. */
 static conform_result nbits(conform_env *env, dhow_dtype dtype) {
     NEEDS_DTYPE(dtype);
     TRY(nbits_of(env, dtype, 48, 16));
-    return nbits_of(env, dtype, 160, 32);
+    TRY(nbits_of(env, dtype, 160, 32));
+    return nbits_of(env, dtype, 4096, 2048);
 }
 
 /* ---- float8 ---- */

@@ -13,10 +13,10 @@
 enum { A, WEIGHT, SCALES, ZEROS, G_IDX, BIAS };
 enum { LEAST_BLOCK = 16, MOST_BLOCK = 2048 }; /* kernels/nbits.k has room for these */
 
-/* Up to so many rows are multiplied as the weights are unpacked; more by a product of the weights
- * written down, which takes as long as unpacking them for so many rows. Never more than so many
- * bytes are written down at once. */
-enum { FEW_ROWS = 16 };
+/* Up to so many rows are multiplied as the weights are unpacked, by processors more of f32; others
+ * by a product of the weights written down, which takes as long as unpacking them for so many rows.
+ * Never more than so many bytes are written down at once. */
+enum { FEW_ROWS = 16, FEW_ROWS_OF_HOST = 256 };
 static const int64_t k_most_unpacked_bytes = INT64_C(256) << 20;
 
 typedef struct weights {
@@ -179,7 +179,8 @@ dhow_status dhowi_lower_ms_matmul_nbits(dhowi_lowering *b) {
     DHOWI_TRY(check_groups(b, &w));
     DHOWI_TRY(read_weights(b, dtype, &w));
     DHOWI_TRY(dhowi_cast_to(b, b->in[A], dtype, &x));
-    if (dhowi_count_of(&own) / w.k <= FEW_ROWS)
+    const bool many_at_once = dtype == DHOW_F32 && dhowi_device_is_host(b->device);
+    if (dhowi_count_of(&own) / w.k <= (many_at_once ? FEW_ROWS_OF_HOST : FEW_ROWS))
         DHOWI_TRY(multiply(b, x, &w, false, &b->out[0]));
     else
         DHOWI_TRY(multiply_parts(b, x, &w, &b->out[0]));
