@@ -1013,11 +1013,12 @@ DHOW_API DHOW_NODISCARD dhow_status dhow_model_step_at(const dhow_model *model, 
 DHOW_API DHOW_NODISCARD dhow_status dhow_model_set_profiling(dhow_model *model, int32_t on);
 
 /**
- * Says how many bytes a single result of a run may take on the device, and all that a plan takes:
- * the memory that its steps share, outputs that the run makes, and copies of values it was made
- * for. A run that needs more is refused by the node's name (UNSUPPORTED). It holds for shapes that
- * have not run before. Constants that the host makes while it plans have a limit of their own (1
- * GiB, 16 times the file or 64 times the inputs), which this raises but does not lower.
+ * Says how many bytes a plan may take on the device: the memory that its steps share, outputs that
+ * the run makes, and copies of values it was made for. A run that needs more is refused by the
+ * node's name (UNSUPPORTED). Results that are never written down, as attention's scores, do not
+ * count, up to 64 times as much each. It holds for shapes that have not run before. Constants that
+ * the host makes while it plans have a limit of their own (1 GiB, 16 times the file or 64 times the
+ * inputs), which this raises but does not lower.
  *
  * @param model  that no thread runs
  * @param bytes  0, the default: 1 GiB, 64 times the file with its weights or 64 times the run's

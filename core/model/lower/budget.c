@@ -7,10 +7,11 @@
  * dhow_model_set_memory_limit() says, whichever is most. What exceeds that is left to the device,
  * up to twice as much; more is refused.
  *
- * What a plan takes on the device - a single result; the arenas of its segments, the outputs that
- * it makes and the copies it keeps, together - is at most 1 GiB, 64 times the file or 64 times the
- * run's inputs, whichever is most, or what dhow_model_set_memory_limit() says. Models
- * built through the C API are trusted and have no limit until one is set.
+ * What a plan takes on the device - the arenas of its segments, the outputs that it makes and the
+ * copies it keeps, together - is at most 1 GiB, 64 times the file or 64 times the run's inputs,
+ * whichever is most, or what dhow_model_set_memory_limit() says. A single result may be larger, as
+ * it may never be there: attention's scores are not. Models built through the C API are trusted and
+ * have no limit until one is set.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "base/memory/size.h"
 #include "model/lower/lower.h"
 
-enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2 };
+enum { PER_FILE = 16, PER_INPUT = 64, DEVICE_SHARE = 2, PER_PLAN = 64 };
 static const uint64_t k_least = UINT64_C(1) << 30;
 
 static uint64_t times(uint64_t bytes, uint64_t factor) {
@@ -59,8 +60,9 @@ static dhow_status refuse_memory(const dhowi_lowering *b, uint64_t bytes, uint64
         b->model->memory_limit > 0 ? "the model" : "a file and inputs of these sizes");
 }
 
-dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what) {
-    return bytes <= memory_limit(b) ? DHOW_OK : refuse_memory(b, bytes, 0, what);
+dhow_status dhowi_limit_result(const dhowi_lowering *b, uint64_t bytes) {
+    if (bytes <= times(memory_limit(b), PER_PLAN)) return DHOW_OK;
+    return refuse_memory(b, bytes, 0, b->node != NULL ? "a result" : "an output");
 }
 
 dhow_status dhowi_take_memory(dhowi_lowering *b, uint64_t bytes, const char *what) {

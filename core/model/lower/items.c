@@ -145,7 +145,7 @@ dhow_status dhowi_item_unknown(dhowi_lowering *b, const dhowi_tensor_desc *desc,
     const uint64_t bytes = bytes_of(&b->items[*out].desc);
     b->items[*out].fixed = fixed;
     if (fixed) DHOWI_TRY(dhowi_fix(b, bytes));
-    DHOWI_TRY(dhowi_limit_memory(b, bytes, b->node != NULL ? "a result" : "an output"));
+    DHOWI_TRY(dhowi_limit_result(b, bytes));
     return new_buffer(b, bytes, &b->items[*out].buffer);
 }
 

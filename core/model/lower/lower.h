@@ -298,8 +298,9 @@ void dhowi_limit_host(dhowi_lowering *b, uint64_t input_bytes);
 bool dhowi_fold(dhowi_lowering *b, uint64_t bytes);
 /* Takes from what a device may be asked to make of constants alone. */
 dhow_status dhowi_fix(dhowi_lowering *b, uint64_t bytes);
-/* Refuses memory of the device beyond the model's limit; `what` begins the message. */
-dhow_status dhowi_limit_memory(const dhowi_lowering *b, uint64_t bytes, const char *what);
+/* Refuses a result that no plan within the model's limit has room for, even where it is merged into
+ * others. */
+dhow_status dhowi_limit_result(const dhowi_lowering *b, uint64_t bytes);
 /* Takes what the plan keeps from the memory that the file may ask for in all. */
 dhow_status dhowi_take_memory(dhowi_lowering *b, uint64_t bytes, const char *what);
 /* Refuses a passing array that exceeds the budget by itself. */
