@@ -23,12 +23,16 @@ list=$out.list
         sed -n 's/^ *@K \([a-z0-9_]*\) "\(.*\)".*$/\1|\2|'"$file|$type|$built"'/p'
 done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 
-# A text as an array of numbers, since string literals have a length limit; the includes of k.h and of headers that several
-# units have are blanked, because they go in front, and another header beside the text takes the place of its include. Lines
-# that are comments stay as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do
-# around most operators and behind commas: two fifths of the bytes.
+# Headers that several units have, each behind what it needs.
+shared="lanes rows packs panels pools experts sixteen fours"
+names=$(echo "$shared" | tr ' ' '|')
+
+# A text as an array of numbers, since string literals have a length limit; the includes of k.h and of shared headers are
+# blanked, because they go in front, and another header beside the text takes the place of its include. Lines that are
+# comments stay as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do around
+# most operators and behind commas: two fifths of the bytes.
 bytes() {
-    awk -v folder="$(dirname "$1")" '
+    awk -v folder="$(dirname "$1")" -v names="$names" '
         BEGIN {
             operators = split("= == != <= >= += \\&\\& < : ; > || | * + - / % << >> ? if( for( ){", tight, " ")
             split("[ ]=[ ]#[ ]==[ ]#[ ]!=[ ]#[ ]<=[ ]#[ ]>=[ ]#[ ][+]=[ ]#[ ]&&[ ]#[ ]<[ ]#[ ]:[ ]#;[ ]#[ ]>[ ]#[ ][|][|][ ]#[ ][|][ ]#" \
@@ -52,7 +56,7 @@ bytes() {
             if (line ~ /[;{},] \\$/) sub(/ \\$/, "\\", line)
             print line
         }
-        /^#include "(dhow\/kernel\/k|experts|fours|lanes|packs|panels|pools|rows|sixteen)\.h"$/ { print ""; next }
+        $0 ~ "^#include \"(dhow/kernel/k|" names ")[.]h\"$" { print ""; next }
         /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) put(line); next }
         { put($0) }' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
     echo 0
@@ -60,12 +64,12 @@ bytes() {
 
 core() {
     echo '#include "core/kernel/builtin.h"'
-    awk -F '|' -v folder="$kernels" '
+    awk -F '|' -v folder="$kernels" -v names="$names" '
         {
             if (!($3 in shares)) {
                 shares[$3] = ""
                 while ((getline line <(folder "/" $3 ".k")) > 0) {
-                    if (line !~ /^#include "(experts|fours|lanes|packs|panels|pools|rows|sixteen)\.h"$/) continue
+                    if (line !~ "^#include \"(" names ")[.]h\"$") continue
                     split(line, part, "[\".]")
                     shares[$3] = shares[$3] " -DK_" toupper(part[2])
                 }
@@ -81,7 +85,7 @@ core() {
     echo 'const char dhowi_kernel_header[] = {'
     {
         cat "$include/dhow/kernel/k.h"
-        for name in lanes rows packs panels pools experts sixteen fours; do # those that several units have
+        for name in $shared; do
             echo "#ifdef K_$(echo $name | tr a-z A-Z)" && cat "$kernels/$name.h" && echo '#endif'
         done
     } >"$list.header"
