@@ -2,7 +2,8 @@
  *
  * Operators that draw numbers. They are made with the plan, by the generator of
  * dhow_tensor_uniform() and dhow_tensor_normal(), from the node's seed, or where it has none from
- * its place in the graph: the same on every device and in every run.
+ * its place in the graph: the same on every device and in every run. Dropout's are drawn by
+ * kernels/dropout.k in each run, from a seed that is found in the same way.
  */
 #include <inttypes.h>
 #include <string.h>
