@@ -7,6 +7,7 @@
 #   kernel_table.sh cuda  <out.c> <cc> <include> <kernels> <unit:type:isas>...      names and units, for plugins/cuda
 #   kernel_table.sh fatbins <out.c> - - - <folder> <unit:type:isas>...              the fat binaries of those units
 set -eu
+export LC_ALL=C
 mode=$1 out=$2 cc=$3 include=$4 kernels=$5
 shift 5
 case $mode in
@@ -27,11 +28,11 @@ done | LC_ALL=C sort -t '|' -k 1,1 >"$list"
 shared="lanes rows packs panels pools experts sixteen fours"
 names=$(echo "$shared" | tr ' ' '|')
 
-# A text as an array of numbers, since string literals have a length limit; the includes of k.h and of shared headers are
-# blanked, because they go in front, and another header beside the text takes the place of its include. Lines that are
-# comments stay as empty ones, so that compilers count right, and lines begin and go on without spaces, as they do around
-# most operators and behind commas: two fifths of the bytes.
-bytes() {
+# A text that is as short as it can be: the includes of k.h and of shared headers are blanked, because they go in front, and
+# another header beside the text takes the place of its include. Lines that are comments stay as empty ones, so that compilers
+# count right, and lines begin and go on without spaces, as they do around most operators and behind commas: two fifths of
+# the bytes.
+shorten() {
     awk -v folder="$(dirname "$1")" -v names="$names" '
         BEGIN {
             operators = split("= == != <= >= += \\&\\& < : ; > || | * + - / % << >> ? if( for( ){", tight, " ")
@@ -58,7 +59,35 @@ bytes() {
         }
         $0 ~ "^#include \"(dhow/kernel/k|" names ")[.]h\"$" { print ""; next }
         /^#include "[a-z_]+\.h"$/ { split($0, part, "\""); while ((getline line <(folder "/" part[2])) > 0) put(line); next }
-        { put($0) }' "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
+        { put($0) }' "$1"
+}
+
+# The 128 words that make all texts shortest where each is one byte.
+common_words() {
+    cat "$@" | awk '
+        {
+            while (match($0, /[A-Za-z_][A-Za-z_0-9]+/)) {
+                count[substr($0, RSTART, RLENGTH)]++
+                $0 = substr($0, RSTART + RLENGTH)
+            }
+        }
+        END { for (word in count) print (length(word) - 1) * count[word], word }' |
+        sort -k 1,1nr -k 2 | sed -n '1,128s/.* //p'
+}
+
+# A shortened text as an array of numbers, since string literals have a length limit: words are bytes from 128 on.
+bytes() {
+    awk '
+        NR == FNR { code[$0] = 127 + NR; next }
+        {
+            while (match($0, /[A-Za-z_][A-Za-z_0-9]+/)) {
+                word = substr($0, RSTART, RLENGTH)
+                printf "%s", substr($0, 1, RSTART - 1)
+                if (word in code) printf "%c", code[word]; else printf "%s", word
+                $0 = substr($0, RSTART + RLENGTH)
+            }
+            print
+        }' "$words" "$1" | od -An -v -tu1 | sed 's/\([0-9][0-9]*\)/\1,/g'
     echo 0
 }
 
@@ -82,22 +111,30 @@ core() {
         }' "$list"
     echo '};'
     echo 'const size_t dhowi_builtin_kernel_count = sizeof dhowi_builtin_kernels / sizeof dhowi_builtin_kernels[0];'
-    echo 'const char dhowi_kernel_header[] = {'
+    units=$(for unit in "$@"; do echo "${unit%%:*}"; done | sort -u)
+    short=$list.short words=$list.words
+    mkdir -p "$short"
     {
         cat "$include/dhow/kernel/k.h"
         for name in $shared; do
             echo "#ifdef K_$(echo $name | tr a-z A-Z)" && cat "$kernels/$name.h" && echo '#endif'
         done
     } >"$list.header"
-    bytes "$list.header"
-    rm -f "$list.header"
+    shorten "$list.header" >"$short/header.h"
+    for unit in $units; do shorten "$kernels/$unit.k" >"$short/$unit.k"; done
+    common_words "$short"/* >"$words"
+    echo 'const char *const dhowi_builtin_words[] = {'
+    sed 's/.*/    "&",/' "$words"
     echo '};'
-    units=$(for unit in "$@"; do echo "${unit%%:*}"; done | LC_ALL=C sort -u)
+    echo 'const unsigned char dhowi_kernel_header[] = {'
+    bytes "$short/header.h"
+    echo '};'
     for unit in $units; do
-        echo "static const char text_$unit[] = {"
-        bytes "$kernels/$unit.k"
+        echo "static const unsigned char text_$unit[] = {"
+        bytes "$short/$unit.k"
         echo '};'
     done
+    rm -rf "$short" "$words" "$list.header"
     echo 'const dhowi_builtin_unit dhowi_builtin_units[] = {'
     for unit in $units; do echo "    {\"$unit.k\", text_$unit},"; done
     echo '};'

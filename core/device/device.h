@@ -19,6 +19,7 @@
 typedef enum dhowi_attachment_id {
     DHOWI_ATTACH_TIMERS,
     DHOWI_ATTACH_MEMORY,
+    DHOWI_ATTACH_HEADER,
     DHOWI_ATTACH_KERNELS, /* streams that still run end before their kernels do */
     DHOWI_ATTACH_VENDOR,
     DHOWI_ATTACH_STREAMS,

@@ -16,8 +16,8 @@ typedef struct dhowi_builtin {
 } dhowi_builtin;
 
 typedef struct dhowi_builtin_unit {
-    const char *name; /* "rows.k" */
-    const char *text; /* without the includes of what the header has */
+    const char *name;          /* "rows.k" */
+    const unsigned char *text; /* packed, and without the includes of what the header has */
 } dhowi_builtin_unit;
 
 /* Sorted by name, for bsearch; kernels of one module share unit and options. */
@@ -25,8 +25,24 @@ extern const dhowi_builtin dhowi_builtin_kernels[];
 extern const size_t dhowi_builtin_kernel_count;
 extern const dhowi_builtin_unit dhowi_builtin_units[];
 extern const size_t dhowi_builtin_unit_count;
-/* The text of dhow/kernel/k.h, and of those of kernels/ that several units have where K_LANES for
- * lanes.h, K_ROWS for rows.h and so on are defined. */
-extern const char dhowi_kernel_header[];
+/* The packed text of dhow/kernel/k.h, and of those of kernels/ that several units have where
+ * K_LANES for lanes.h, K_ROWS for rows.h and so on are defined. */
+extern const unsigned char dhowi_kernel_header[];
+
+/* What bytes of packed texts stand for, from 128 on. */
+extern const char *const dhowi_builtin_words[];
+
+/* Writes a packed text with its end to `to`, or nothing where that is NULL; its length. */
+static inline size_t dhowi_unpack(const unsigned char *packed, char *to) {
+    size_t length = 0;
+    for (; *packed != 0; packed++) {
+        const char byte[] = {(char)*packed, 0};
+        const char *word = *packed < 128 ? byte : dhowi_builtin_words[*packed - 128];
+        for (; *word != 0; word++, length++)
+            if (to != NULL) to[length] = *word;
+    }
+    if (to != NULL) to[length] = 0;
+    return length;
+}
 
 #endif

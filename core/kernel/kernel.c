@@ -69,11 +69,16 @@ static device_kernels *kernels_of(dhow_device *device) {
     return dhowi_device_attach(device, DHOWI_ATTACH_KERNELS, make_kernels, end_kernels);
 }
 
-static const char *unit_text(const char *unit) {
+static dhow_status unit_text(const char *unit, char **out) {
     for (size_t i = 0; i < dhowi_builtin_unit_count; i++) {
-        if (strcmp(dhowi_builtin_units[i].name, unit) == 0) return dhowi_builtin_units[i].text;
+        const dhowi_builtin_unit *u = &dhowi_builtin_units[i];
+        if (strcmp(u->name, unit) != 0) continue;
+        *out = dhowi_alloc(dhowi_unpack(u->text, NULL) + 1);
+        if (*out == NULL) return dhowi_fail_memory("kernels");
+        (void)dhowi_unpack(u->text, *out);
+        return DHOW_OK;
     }
-    return NULL;
+    return dhowi_fail(DHOW_INTERNAL, "no text of %s is embedded", unit);
 }
 
 /* Declares every kernel of the same unit and options, so that one build serves them all. */
@@ -109,12 +114,13 @@ static dhow_status unit_of(device_kernels *k, dhow_device *device, const dhowi_b
             return DHOW_OK;
         }
     }
-    const char *text = unit_text(b->unit);
-    if (text == NULL) return dhowi_fail(DHOW_INTERNAL, "no text of %s is embedded", b->unit);
+    char *text;
+    DHOWI_TRY(unit_text(b->unit, &text));
     unit_module *u = dhowi_alloc(sizeof *u);
-    if (u == NULL) return dhowi_fail_memory("kernels");
-    dhow_status status = dhowi_module_new(device, DHOW_MODULE_PORTABLE, b->unit, text, strlen(text),
-                                          b->options, &u->module);
+    dhow_status status = u != NULL ? dhowi_module_new(device, DHOW_MODULE_PORTABLE, b->unit, text,
+                                                      strlen(text), b->options, &u->module)
+                                   : dhowi_fail_memory("kernels");
+    dhowi_free(text);
     if (status == DHOW_OK) {
         u->module->builtin = true;
         status = declare_unit(u->module, b);

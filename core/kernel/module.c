@@ -67,16 +67,37 @@ static dhow_status decl_of(const dhowi_found_kernel *kernel, kernel_decl *out) {
     return DHOW_OK;
 }
 
+/* The text of dhow/kernel/k.h, as long as the device is there. */
+static void *make_header(dhow_device *device) {
+    (void)device;
+    char *text = dhowi_alloc(dhowi_unpack(dhowi_kernel_header, NULL) + 1);
+    if (text != NULL)
+        (void)dhowi_unpack(dhowi_kernel_header, text);
+    else
+        (void)dhowi_fail_memory("module");
+    return text;
+}
+
+static void end_header(void *device, void *text) {
+    (void)device;
+    dhowi_free(text);
+}
+
 static dhow_status build_declared(dhow_module *m, int width, const dhow_kernel_decl *decls,
                                   void **out_native) {
     char *log = empty_thread_log();
     bool portable = m->format == DHOW_MODULE_PORTABLE;
+    const char *header = NULL;
+    if (portable) {
+        header = dhowi_device_attach(m->device, DHOWI_ATTACH_HEADER, make_header, end_header);
+        if (header == NULL) return DHOW_OUT_OF_MEMORY; /* told */
+    }
     dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                              .format = m->format,
                              .name = m->name,
                              .text = m->text,
                              .text_bytes = m->text_bytes,
-                             .header = portable ? dhowi_kernel_header : NULL,
+                             .header = header,
                              .options = m->options,
                              .kernels = decls,
                              .kernel_count = m->kernel_count,

@@ -91,6 +91,7 @@ static const dhowi_op k_ops[] = {
     INNER(quantize,         "quantize",         3, F32,               0),
     INNER(range,            "range",            1, F32,               0),
     INNER(scale_of_range,   "scale_of_range",   1, F32,               0),
+    INNER(mean_codes,       NULL,               1, DHOWI_ANY,         0),
     INNER(roi_align,        "roi_align",        3, DHOWI_WIDE_FLOATS, 0),
     INNER(determinant,      "determinant",      1, DHOWI_WIDE_FLOATS, 0),
     INNER(matmul_nbits,     "matmul",           6, DHOWI_FLOATS & ~DHOW_DTYPE_BIT(DHOW_F64), 0),

@@ -554,6 +554,33 @@ static conform_result quantised(conform_env *env, dhow_dtype dtype) {
 }
 static conform_result quantised_f32(conform_env *env) { return quantised(env, DHOW_F32); }
 
+/* Means of codes along an axis with others behind it, and along the last one. */
+static conform_result means_of_codes(conform_env *env) {
+    static const int64_t shape[] = {3, 70, 300};
+    for (int64_t axis = 1; axis < 3; axis++) {
+        const int64_t result[] = {3, axis == 1 ? 1 : 70, axis == 1 ? 300 : 1};
+        conform_array x = conform_array_new(env, DHOW_F32, 3, shape),
+                      want = conform_array_new(env, DHOW_F32, 3, result);
+        for (int64_t i = 0; i < x.count; i++) {
+            const int64_t code = (i * 131 + i / 256) % 256,
+                          to = axis == 1 ? i / 21000 * 300 + i % 300 : i / 300;
+            x.value[i] = (double)code * 0.1;
+            want.value[to] += x.value[i] / (double)shape[axis];
+        }
+        bytes graph = {0}, scale = floats_of("s", 1, 0),
+              there = node_of("QuantizeLinear", "there", "a s", "q"),
+              back = node_of("DequantizeLinear", "back", "q s", "f"),
+              mean = node_of("ReduceMean", "mean", "f", "y");
+        add_ints(&mean, "axes", 1, &axis);
+        put_message(&graph, GRAPH_INITIALIZER, &scale);
+        put_message(&graph, GRAPH_NODE, &there);
+        put_message(&graph, GRAPH_NODE, &back);
+        put_message(&graph, GRAPH_NODE, &mean);
+        TRY(run_graph(env, &graph, &(one_node){{&x}, {&want}, near(DHOW_F32), "means of codes"}));
+    }
+    return CONFORM_PASS;
+}
+
 /* By the range of what is quantised, in several parts; zeros alone have a scale of 1. */
 static conform_result quantised_by_range(conform_env *env) {
     static const int64_t shape[] = {7, 3001}, one[1] = {0};
@@ -833,6 +860,7 @@ const conform_case conform_model_cases[] = {
     CASE("models/experts_f32", experts_f32, "ops,f32"),
     CASE("models/experts_of_codes_f32", experts_of_codes_f32, "ops,f32"),
     CASE("models/quantised_f32", quantised_f32, "ops,f32"),
+    CASE("models/means_of_codes", means_of_codes, "ops,f32"),
     CASE("models/quantised_by_range", quantised_by_range, "ops,f32"),
     CASE("models/quantised_halves", quantised_halves, "ops,f32"),
 };

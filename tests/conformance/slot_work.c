@@ -154,11 +154,11 @@ static const dhowi_builtin *builtin_entry(const char *name) {
     return NULL;
 }
 
-static const char *unit_text(const char *unit) {
+static const unsigned char *unit_text(const char *unit) {
     for (size_t i = 0; i < dhowi_builtin_unit_count; i++) {
         if (strcmp(dhowi_builtin_units[i].name, unit) == 0) return dhowi_builtin_units[i].text;
     }
-    return "";
+    return (const unsigned char *)"";
 }
 
 /* What a signature says: "(IN(f32,x), VAL(dims,d))". */
@@ -211,16 +211,20 @@ static uint32_t declare_unit(const dhowi_builtin *entry, dhow_kernel_decl *out, 
 
 static conform_result compiled(conform_env *env, const dhowi_builtin *entry, uint32_t bits,
                                void **out_module) {
-    static char log[4096];
-    const char *text = unit_text(entry->unit);
+    static char log[4096], text[1 << 18], header[1 << 18];
     dhow_kernel_decl decl[256];
     const uint32_t count = declare_unit(entry, decl, sizeof decl / sizeof decl[0]);
+    CHECK(dhowi_unpack(unit_text(entry->unit), NULL) < sizeof text &&
+              dhowi_unpack(dhowi_kernel_header, NULL) < sizeof header,
+          "the text of %s is too long for this case", entry->unit);
+    (void)dhowi_unpack(unit_text(entry->unit), text);
+    (void)dhowi_unpack(dhowi_kernel_header, header);
     const dhow_module_desc desc = {.struct_size = (uint32_t)sizeof desc,
                                    .format = DHOW_MODULE_PORTABLE,
                                    .name = entry->unit,
                                    .text = text,
                                    .text_bytes = strlen(text),
-                                   .header = dhowi_kernel_header,
+                                   .header = header,
                                    .options = entry->options,
                                    .kernels = decl,
                                    .kernel_count = count,

@@ -327,14 +327,21 @@ Test(onnx_quantised, what_is_made_of_the_same_codes_is_one_step) {
 /* All pairs of codes, and three more, that no vector holds. */
 enum { PAIRS = 256 * 256 + 3 };
 
-static void put_pair(bytes *g, const numbers *n, int64_t other, const char *op) {
+typedef struct extents {
+    uint32_t rank;
+    int64_t shape[4];
+} extents;
+
+/* `operands` is "f s", of a and b, or "s f". */
+static void put_pair(bytes *g, const numbers *n, int64_t other, const char *op,
+                     const char *operands, const extents *of_a, const extents *of_b) {
     static const char *const nodes[][3] = {{"DequantizeLinear", "a xs xz", "f"},
                                            {"DequantizeLinear", "b ws wz", "s"},
-                                           {NULL, "f s", "p"},
+                                           {NULL, NULL, "p"},
                                            {"QuantizeLinear", "p ys yz", "y"}};
-    static const int64_t shape[] = {PAIRS};
-    bytes a = typed_value_of("a", n->type, 1, shape), b = typed_value_of("b", other, 1, shape),
-          y = typed_value_of("y", n->type, 1, shape);
+    bytes a = typed_value_of("a", n->type, of_a->rank, of_a->shape),
+          b = typed_value_of("b", other, of_b->rank, of_b->shape),
+          y = typed_value_of("y", n->type, of_a->rank, of_a->shape);
     put_message(g, GRAPH_INPUT, &a);
     put_message(g, GRAPH_INPUT, &b);
     put_message(g, GRAPH_OUTPUT, &y);
@@ -346,7 +353,8 @@ static void put_pair(bytes *g, const numbers *n, int64_t other, const char *op) 
     put_zero(g, "yz", n->type, n->y_zero);
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         const char *kind = nodes[i][0] != NULL ? nodes[i][0] : op;
-        bytes node = node_of(kind, nodes[i][2], nodes[i][1], nodes[i][2]);
+        const char *in = nodes[i][1] != NULL ? nodes[i][1] : operands;
+        bytes node = node_of(kind, nodes[i][2], in, nodes[i][2]);
         put_message(g, GRAPH_NODE, &node);
     }
 }
@@ -368,7 +376,8 @@ static void check_pairs(const numbers *n, int64_t other, bool is_sum) {
     dhow_model *model;
     void *y;
     for (int i = 0; i < PAIRS; i++) a[i] = (unsigned char)i, b[i] = (unsigned char)(i / 256);
-    put_pair(&g, n, other, is_sum ? "Add" : "Mul");
+    put_pair(&g, n, other, is_sum ? "Add" : "Mul", "f s", &(extents){1, {PAIRS}},
+             &(extents){1, {PAIRS}});
     bytes file = model_of(17, &g);
     OK(load_bytes(&file, &model));
     OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 1, shape, a, &in[0]));
@@ -394,6 +403,201 @@ Test(onnx_quantised, pairs_of_codes_become_the_codes_of_the_numbers) {
     for (int i = 0; i < 16; i++) {
         draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, (i & 8) != 0);
         check_pairs(&n, i & 2 ? I8 : U8, (i & 4) != 0);
+    }
+}
+
+/* a of a row each with b, which is the same for all rows, or for all of a row. */
+static void check_spread_pairs(const numbers *n, int64_t rows, int64_t columns, bool by_row,
+                               bool turned, bool is_sum) {
+    enum { MOST = 40000 };
+    static unsigned char a[MOST], b[MOST];
+    const extents of_a = {2, {rows, columns}},
+                  of_b = {2, {by_row ? rows : 1, by_row ? 1 : columns}};
+    bytes g = {0};
+    dhow_tensor *in[2], *out = NULL;
+    dhow_model *model;
+    void *y;
+    cr_assert_leq(rows * columns, MOST);
+    for (int i = 0; i < MOST; i++) a[i] = (unsigned char)(i * 7), b[i] = (unsigned char)(i * 13);
+    put_pair(&g, n, U8, is_sum ? "Add" : "Mul", turned ? "s f" : "f s", &of_a, &of_b);
+    bytes file = model_of(17, &g);
+    OK(load_bytes(&file, &model));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 2, of_a.shape, a, &in[0]));
+    OK(dhow_tensor_from_data(g_cpu, DHOW_U8, 2, of_b.shape, b, &in[1]));
+    OK(dhow_model_run(model, NULL, in, 2, &out, 1));
+    OK(dhow_tensor_host_ptr(out, &y));
+    for (int i = 0; i < rows * columns; i++) {
+        const int want =
+            pair_of(n, code_at(n, a, i), b[by_row ? i / (int)columns : i % (int)columns], is_sum);
+        cr_assert_eq(code_at(n, y, i), want, "%d x %d%s, element %d: %d, not %d", (int)rows,
+                     (int)columns, by_row ? ", by row" : "", i, code_at(n, y, i), want);
+    }
+    dhow_tensor_release(in[0]);
+    dhow_tensor_release(in[1]);
+    dhow_tensor_release(out);
+    dhow_model_release(model);
+    bytes_free(&file);
+}
+
+Test(onnx_quantised, pairs_of_codes_broadcast) {
+    static const int64_t shapes[][2] = {{300, 3},  {40, 63}, {40, 64}, {33, 100},
+                                        {30, 257}, {9, 512}, {50, 700}};
+    static numbers n;
+    for (int i = 0; i < 8; i++) {
+        draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, false);
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+            for (int form = 0; form < 4; form++)
+                check_spread_pairs(&n, shapes[k][0], shapes[k][1], (form & 1) != 0, (form & 2) != 0,
+                                   (i & 2) != 0);
+    }
+}
+
+/* ---- codes of numbers ---- */
+
+/* About halves, far from all codes, none. */
+Test(onnx_quantised, numbers_become_the_codes_of_their_quotients) {
+    enum { COUNT = 3 * 1031 };
+    static const float scales[] = {0.37f, 1, 0x1.fffffep-1f, 3e-38f, 1e-25f, 1e20f, 3e38f};
+    static const int64_t shape[] = {3, COUNT / 3};
+    static float x[COUNT];
+    for (size_t i = 0; i < 2 * sizeof scales / sizeof *scales; i++) {
+        const float scale = scales[i / 2];
+        const numbers n = {.type = i & 1 ? I8 : U8};
+        const int zero = i & 1 ? -9 : 131;
+        bytes g = {0}, node = node_of("QuantizeLinear", "n", "x s z", "y"),
+              in = typed_value_of("x", F32, 2, shape), y = typed_value_of("y", n.type, 2, shape);
+        dhow_tensor *given, *out;
+        dhow_model *model;
+        void *got;
+        uint32_t seed = (uint32_t)i;
+        for (int k = 0; k < COUNT; k++) {
+            x[k] = ((float)(draw(&seed) % 600) - 300.5f) * scale;
+            for (uint32_t away = draw(&seed) % 3; away > 0; away--)
+                x[k] = nextafterf(x[k], k & 1 ? INFINITY : -INFINITY);
+        }
+        x[1] = INFINITY, x[70] = -INFINITY, x[500] = NAN, x[COUNT - 1] = NAN;
+        put_scale(&g, "s", scale);
+        put_zero(&g, "z", n.type, zero);
+        put_message(&g, GRAPH_INPUT, &in);
+        put_message(&g, GRAPH_OUTPUT, &y);
+        put_message(&g, GRAPH_NODE, &node);
+        bytes file = model_of(17, &g);
+        OK(load_bytes(&file, &model));
+        OK(dhow_tensor_from_data(g_cpu, DHOW_F32, 2, shape, x, &given));
+        OK(dhow_model_run(model, NULL, &given, 1, &out, 1));
+        OK(dhow_tensor_host_ptr(out, &got));
+        for (int k = 0; k < COUNT; k++) {
+            const float low = n.type == U8 ? 0 : -128;
+            volatile float q = x[k] / scale;
+            const float code = fminf(fmaxf(rintf(q) + (float)zero, low), low + 255);
+            const int want = isnan(x[k]) ? 0 : (int)code;
+            cr_assert_eq(code_at(&n, got, k), want, "%g / %g is %d, not %d", (double)x[k],
+                         (double)scale, code_at(&n, got, k), want);
+        }
+        dhow_tensor_release(given);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+}
+
+/* ---- padding and means ---- */
+
+/* Nodes on codes x to codes y of any shape, which the definition makes of them as well; the steps
+ * of the model that are `kind`. */
+static uint32_t check_nodes(const numbers *n, const char *const (*nodes)[3], size_t count,
+                            const char *kind) {
+    static const int64_t x_shape[] = {1, C, H, W}, any[] = {-1, -1, -1, -1}, eight[] = {8};
+    static const int64_t pads[] = {0, 0, 0, 2, 0, 0, 1, 1};
+    static unsigned char got[2][65536];
+    uint64_t sizes[2];
+    uint32_t steps = 0;
+    for (int plain = 0; plain < 2; plain++) {
+        bytes g = {0}, y = typed_value_of("y", n->type, 4, any);
+        dhow_tensor *x, *out;
+        dhow_model *model;
+        dhowi_optimisations =
+            DHOWI_OPTIMISE_ALL & (plain ? ~(uint32_t)DHOWI_OPTIMISE_INTEGERS : ~0u);
+        put_operands(&g, n);
+        put_scale(&g, "v", -0.77f);
+        put_scale(&g, "one", n->w_scale[0]);
+        put_constant(&g, "pads", 7, 8, pads, sizeof *pads, 1, eight);
+        put_input(&g, "x", n, x_shape);
+        put_message(&g, GRAPH_OUTPUT, &y);
+        for (size_t i = 0; i < count; i++) {
+            bytes node = node_of(nodes[i][0], nodes[i][2], nodes[i][1], nodes[i][2]);
+            put_message(&g, GRAPH_NODE, &node);
+        }
+        bytes file = model_of(17, &g);
+        OK(load_bytes(&file, &model));
+        OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 4, x_shape, n->x, &x));
+        OK(dhow_model_run(model, NULL, &x, 1, &out, 1));
+        sizes[plain] = (uint64_t)dhow_tensor_count(out);
+        cr_assert_leq(sizes[plain], sizeof got[0]);
+        OK(dhow_tensor_read(out, got[plain], sizes[plain]));
+        if (!plain) steps = (uint32_t)count_steps(model, kind);
+        dhow_tensor_release(x);
+        dhow_tensor_release(out);
+        dhow_model_release(model);
+        bytes_free(&file);
+    }
+    dhowi_optimisations = DHOWI_OPTIMISE_ALL;
+    cr_assert_eq(sizes[0], sizes[1]);
+    for (uint64_t i = 0; i < sizes[0]; i++) {
+        const int off = code_at(n, got[0], (int)i) - code_at(n, got[1], (int)i);
+        cr_assert(off >= -1 && off <= 1, "element %d: %d, not %d", (int)i,
+                  code_at(n, got[0], (int)i), code_at(n, got[1], (int)i));
+    }
+    return steps;
+}
+#define NODES(nodes) (const char *const(*)[3])(nodes), sizeof(nodes) / sizeof *(nodes)
+
+Test(onnx_quantised, padding_of_codes_is_left_to_the_convolution) {
+    static const char *const zeros[][3] = {
+        {"DequantizeLinear", "x xs xz", "f"}, {"Pad", "f pads", "p"},
+        {"QuantizeLinear", "p xs xz", "q"},   {"DequantizeLinear", "q xs xz", "d"},
+        {"DequantizeLinear", "w one", "k"},   {"Conv", "d k", "c"},
+        {"QuantizeLinear", "c ys yz", "y"}};
+    static const char *const others[][3] = {{"DequantizeLinear", "x xs xz", "f"},
+                                            {"Pad", "f pads v", "p"},
+                                            {"QuantizeLinear", "p xs xz", "y"}};
+    static const char *const of_bytes[][3] = {{"Pad", "x pads xz", "q"},
+                                              {"DequantizeLinear", "q xs xz", "d"},
+                                              {"DequantizeLinear", "w one", "k"},
+                                              {"Conv", "d k", "c"},
+                                              {"QuantizeLinear", "c ys yz", "y"}};
+    /* what is padded with the code of one zero point is read by another one */
+    static const char *const moved[][3] = {
+        {"DequantizeLinear", "x xs xz", "f"}, {"Pad", "f pads", "p"},
+        {"QuantizeLinear", "p xs xz", "q"},   {"DequantizeLinear", "q xs yz", "d"},
+        {"DequantizeLinear", "w one", "k"},   {"Conv", "d k", "c"},
+        {"QuantizeLinear", "c ys yz", "y"}};
+    static numbers n;
+    for (int i = 0; i < 4; i++) {
+        draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, false);
+        cr_assert_eq(check_nodes(&n, NODES(zeros), "fill"), 0);
+        cr_assert_eq(check_nodes(&n, NODES(of_bytes), "fill"), 0);
+        cr_assert_eq(check_nodes(&n, NODES(others), "map_codes"), 0);
+        (void)check_nodes(&n, NODES(moved), "fill");
+    }
+}
+
+Test(onnx_quantised, a_mean_of_codes_reads_the_codes) {
+    static const char *const plain[][3] = {{"DequantizeLinear", "x xs xz", "f"},
+                                           {"GlobalAveragePool", "f", "m"},
+                                           {"QuantizeLinear", "m ys yz", "y"}};
+    static const char *const behind[][3] = {{"DequantizeLinear", "x xs xz", "d"},
+                                            {"DequantizeLinear", "w one", "k"},
+                                            {"Conv", "d k", "c"},
+                                            {"QuantizeLinear", "c ys yz", "q"},
+                                            {"DequantizeLinear", "q ys yz", "f"},
+                                            {"GlobalAveragePool", "f", "m"},
+                                            {"QuantizeLinear", "m ys yz", "y"}};
+    static numbers n;
+    for (int i = 0; i < 4; i++) {
+        draw_numbers(&n, i & 1 ? I8 : U8, (uint32_t)i, false);
+        cr_assert_eq(check_nodes(&n, NODES(plain), "mean_codes"), 1);
+        cr_assert_eq(check_nodes(&n, NODES(behind), "mean_codes"), 1);
     }
 }
 

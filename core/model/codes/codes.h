@@ -33,6 +33,8 @@ bool dhowi_encodes(const dhowi_lowering *b, const dhowi_step *s, dhowi_code *out
  * made them of what they wrote. */
 dhow_status dhowi_read_codes(dhowi_lowering *b, uint32_t first_step);
 dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *changed);
+/* Means of what codes stand for are made of the codes' sums. */
+dhow_status dhowi_average_codes(dhowi_lowering *b, uint32_t first_step);
 /* The largest of what codes stand for is the largest code, where the result has the same ones. */
 dhow_status dhowi_pool_codes(dhowi_lowering *b, uint32_t first_step);
 

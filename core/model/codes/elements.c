@@ -198,6 +198,33 @@ dhow_status dhowi_write_codes(dhowi_lowering *b, uint32_t first_step, bool *chan
     return status;
 }
 
+/* ---- means ---- */
+
+static dhow_status average_codes(const dhowi_finder *f, dhowi_step *s) {
+    enum { MOST = 1 << 23 }; /* as the kernel has it */
+    dhowi_lowering *b = f->b;
+    const dhowi_tensor_desc x = b->items[s->in[0]].desc;
+    dhowi_code code;
+    bool found;
+    if (x.rank != 3 || s->attrs.dim != 1 || x.shape[1] < 1 || x.shape[1] > MOST) return DHOW_OK;
+    DHOWI_TRY(codes_behind(f, s->in[0], &code, &found));
+    if (!found || !dhowi_is_code(b, code.codes) || !b->items[code.codes].contiguous) return DHOW_OK;
+    s->op = DHOWI_OP_mean_codes;
+    s->in[0] = code.codes;
+    s->attrs.coded = (dhowi_coded){.scale = {code.scale}, .zero = {code.zero}};
+    return DHOW_OK;
+}
+
+dhow_status dhowi_average_codes(dhowi_lowering *b, uint32_t first_step) {
+    dhowi_finder f;
+    if (!dhowi_averages_codes(b->device)) return DHOW_OK;
+    dhow_status status = dhowi_finder_begin(&f, b, first_step);
+    for (uint32_t i = first_step; i < b->step_count && status == DHOW_OK; i++)
+        if (b->steps[i].op == DHOWI_OP_reduce_mean) status = average_codes(&f, &b->steps[i]);
+    dhowi_finder_end(&f);
+    return status;
+}
+
 /* ---- pools ---- */
 
 /* Whether each window sees an image's pixel: one that does not is 0. */

@@ -35,6 +35,7 @@ dhow_status dhowi_join_codes(dhowi_lowering *b, uint32_t first_step) {
     for (int i = 0; i < MOST_WALKS; i++) {
         bool changed = false;
         DHOWI_TRY(dhowi_pool_codes(b, first_step));
+        DHOWI_TRY(dhowi_average_codes(b, first_step));
         DHOWI_TRY(dhowi_read_codes(b, first_step));
         DHOWI_TRY(remove_unread(b, first_step));
         DHOWI_TRY(dhowi_write_codes(b, first_step, &changed));

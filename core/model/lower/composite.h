@@ -25,6 +25,8 @@ dhow_status dhowi_elements_at(dhowi_lowering *b, int32_t x, int32_t axis, int32_
                               int32_t *out);
 dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, int32_t axis,
                          int32_t *out);
+/* Says of an item that it is another one with a value around it. */
+dhow_status dhowi_note_padding(dhowi_lowering *b, int32_t item, const dhowi_padding *padding);
 /* x with `value` before and after it; negative padding cuts. */
 dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
                            const int64_t *after, double value, int32_t *out);

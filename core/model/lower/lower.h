@@ -37,9 +37,11 @@ typedef struct dhowi_item {
     dhow_datum *texts;
 } dhowi_item;
 
-/* An item that is another one with zeros around it, which convolutions can add by themselves. */
+/* An item that is another one with a value around it: zeros, also as codes, are what convolutions
+ * can add by themselves. */
 typedef struct dhowi_padding {
     int32_t of;
+    double value;
     int64_t before[DHOW_MAX_RANK], after[DHOW_MAX_RANK]; /* 0 or more, by dimension */
 } dhowi_padding;
 

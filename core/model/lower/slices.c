@@ -96,18 +96,11 @@ dhow_status dhowi_concat(dhowi_lowering *b, const int32_t *in, uint32_t count, i
     return DHOW_OK;
 }
 
-/* Says of an item that it is another one with zeros around it. */
-static dhow_status note_padding(dhowi_lowering *b, int32_t item, int32_t of, const int64_t *before,
-                                const int64_t *after) {
-    dhowi_padding p = {.of = of};
+dhow_status dhowi_note_padding(dhowi_lowering *b, int32_t item, const dhowi_padding *padding) {
     if (!dhowi_room((void **)&b->paddings, b->padding_count, &b->padding_capacity,
                     sizeof *b->paddings))
         return dhowi_fail_memory("plan");
-    for (int32_t i = 0; i < dhowi_desc_at(b, of)->rank; i++) {
-        p.before[i] = DHOWI_MAX(before[i], (int64_t)0);
-        p.after[i] = DHOWI_MAX(after[i], (int64_t)0);
-    }
-    b->paddings[b->padding_count++] = p;
+    b->paddings[b->padding_count++] = *padding;
     b->items[item].padding = (int32_t)b->padding_count;
     return DHOW_OK;
 }
@@ -150,6 +143,10 @@ dhow_status dhowi_pad_with(dhowi_lowering *b, int32_t x, const int64_t *before,
         DHOWI_TRY(dhowi_narrow(b, target, i, first, kept, 1, &target));
     }
     DHOWI_TRY(dhowi_emit_into(b, DHOWI_OP_copy, &part, 1, NULL, target));
-    if (!DHOWI_GUARD(padding_of_numbers, value == 0)) return DHOW_OK;
-    return note_padding(b, *out, part, before, after);
+    dhowi_padding noted = {.of = part, .value = value};
+    for (int32_t i = 0; i < y.rank; i++) {
+        noted.before[i] = DHOWI_MAX(before[i], (int64_t)0);
+        noted.after[i] = DHOWI_MAX(after[i], (int64_t)0);
+    }
+    return dhowi_note_padding(b, *out, &noted);
 }

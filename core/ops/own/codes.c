@@ -134,6 +134,22 @@ dhow_status dhowi_run_quantize(const dhowi_call *call) {
     return dhowi_run_own(call, &l, call->out->count);
 }
 
+/* Of x[outer][n][inner], whose scale and zero point are the first of attrs->coded. */
+dhow_status dhowi_run_mean_codes(const dhowi_call *call) {
+    dhow_tensor *x = call->in[0];
+    const dhowi_coded *coded = &call->attrs->coded;
+    dhow_kernel *kernel;
+    dhowi_own_launch l = {0};
+    dhowi_add_tensor(&l, x, DHOW_ACCESS_READ);
+    dhowi_add_tensor(&l, call->out, DHOW_ACCESS_WRITE);
+    DHOWI_ADD_VALUES(&l, x->shape[0], x->shape[1], x->shape[2]);
+    l.args[l.arg_count++] = dhowi_arg_f32(coded->scale[0]);
+    l.args[l.arg_count++] = dhowi_arg_i32(coded->zero[0]);
+    l.args[l.arg_count++] = dhowi_arg_i32(x->dtype == DHOW_I8 ? -128 : 0);
+    DHOWI_TRY(dhowi_kernel_of(call->stream->device, "mean_codes", call->out->dtype, &kernel));
+    return dhowi_run_launch(call, &l, kernel, x->count);
+}
+
 /* Of x, as many parts as the result has rows. */
 dhow_status dhowi_run_range(const dhowi_call *call) {
     dhowi_own_launch l = {0};

@@ -175,6 +175,8 @@ bool dhowi_quantizes(dhow_device *device) {
     return has_kernel(device, "quantize") && has_kernel(device, "scale_of_range");
 }
 
+bool dhowi_averages_codes(dhow_device *device) { return has_kernel(device, "mean_codes"); }
+
 dhow_status dhowi_run_map_codes(const dhowi_call *call) {
     const dhowi_coded *coded = &call->attrs->coded;
     map_launch l;

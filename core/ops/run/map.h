@@ -104,6 +104,7 @@ bool dhowi_program_constants(dhowi_program *p, dhowi_map_op op, uint32_t count, 
 bool dhowi_maps_codes(dhow_device *device);
 /* The same of the kernels that compute a scale, and make codes by it. */
 bool dhowi_quantizes(dhow_device *device);
+bool dhowi_averages_codes(dhow_device *device);
 /* Constants that an operation takes besides its operand. */
 uint32_t dhowi_map_constants(dhowi_map_op op);
 

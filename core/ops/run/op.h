@@ -203,7 +203,7 @@ struct dhowi_op {
     X(roi_align) X(determinant) X(matmul_nbits) X(attention) X(conv_data_gradient) X(conv_weight_gradient)         \
     X(scale_channels) X(matmul_integer) X(attention_cache) X(write_steps)                        \
     X(map_codes) X(conv2d_integer) X(matmul_codes) X(recurrent) X(softmax_scores) X(norm_sum) X(trees) \
-    X(bitcast) X(cumprod) X(linear_attention) X(causal_conv) X(experts)
+    X(bitcast) X(cumprod) X(linear_attention) X(causal_conv) X(experts) X(mean_codes)
 /* clang-format on */
 
 typedef enum dhowi_op_id {

@@ -21,12 +21,13 @@ dhowi_run_fn dhowi_run_map, dhowi_run_cast, dhowi_run_copy, dhowi_run_fill, dhow
     dhowi_run_scatter_elements, dhowi_run_scatter_rows, dhowi_run_normalize, dhowi_run_lrn,
     dhowi_run_lstm_cell, dhowi_run_recurrent, dhowi_run_cumsum, dhowi_run_topk, dhowi_run_dropout,
     dhowi_run_decode, dhowi_run_encode, dhowi_run_quantize, dhowi_run_range,
-    dhowi_run_scale_of_range, dhowi_run_roi_align, dhowi_run_determinant, dhowi_run_matmul_nbits,
-    dhowi_run_attention, dhowi_run_conv_data_gradient, dhowi_run_conv_weight_gradient,
-    dhowi_run_scale_channels, dhowi_run_matmul_integer, dhowi_run_attention_cache,
-    dhowi_run_write_steps, dhowi_run_map_codes, dhowi_run_conv2d_integer, dhowi_run_matmul_codes,
-    dhowi_run_softmax_scores, dhowi_run_norm_sum, dhowi_run_trees, dhowi_run_bitcast,
-    dhowi_run_cumprod, dhowi_run_linear_attention, dhowi_run_causal_conv, dhowi_run_experts;
+    dhowi_run_scale_of_range, dhowi_run_mean_codes, dhowi_run_roi_align, dhowi_run_determinant,
+    dhowi_run_matmul_nbits, dhowi_run_attention, dhowi_run_conv_data_gradient,
+    dhowi_run_conv_weight_gradient, dhowi_run_scale_channels, dhowi_run_matmul_integer,
+    dhowi_run_attention_cache, dhowi_run_write_steps, dhowi_run_map_codes, dhowi_run_conv2d_integer,
+    dhowi_run_matmul_codes, dhowi_run_softmax_scores, dhowi_run_norm_sum, dhowi_run_trees,
+    dhowi_run_bitcast, dhowi_run_cumprod, dhowi_run_linear_attention, dhowi_run_causal_conv,
+    dhowi_run_experts;
 dhowi_run_fn dhowi_run_unary, dhowi_run_binary, dhowi_run_matmul, dhowi_run_linear,
     dhowi_run_conv2d, dhowi_run_pool2d, dhowi_run_image_mean, dhowi_run_softmax,
     dhowi_run_layernorm, dhowi_run_reduce, dhowi_run_argmax, dhowi_run_gather, dhowi_run_flatten;

@@ -257,6 +257,7 @@ static void take_padding(const dhowi_lowering *b, int32_t *x, convolution *c) {
     if (item->padding == 0 || dhowi_is_known(b, *x) || !dhowi_optimises(DHOWI_OPTIMISE_PADS))
         return;
     const dhowi_padding *p = &b->paddings[item->padding - 1];
+    if (!DHOWI_GUARD(padding_of_numbers, p->value == 0)) return;
     const int64_t others = p->before[0] + p->after[0] + p->before[1] + p->after[1];
     if (!DHOWI_GUARD(padding_of_channels, others == 0)) return;
     for (int i = 3 - spatial; i < 3; i++) {

@@ -225,6 +225,21 @@ dhow_status dhowi_check_quantised(const dhowi_lowering *b, uint32_t x, uint32_t 
                  type_name(type));
 }
 
+static dhow_status real_of(dhowi_lowering *b, int32_t x, int32_t zero, int32_t scale, int32_t *out);
+
+/* Codes of zero around codes are zeros around what those stand for. */
+static dhow_status note_zeros(dhowi_lowering *b, int32_t item, int32_t codes, int32_t zero,
+                              int32_t scale) {
+    int32_t number;
+    if (b->items[codes].padding == 0 || !dhowi_optimises(DHOWI_OPTIMISE_PADS)) return DHOW_OK;
+    dhowi_padding p = b->paddings[b->items[codes].padding - 1];
+    if (!is_zero_point(b, zero, &number) || p.value != number) return DHOW_OK;
+    DHOWI_TRY(scale >= 0 ? real_of(b, p.of, zero, scale, &p.of)
+                         : dhowi_centred(b, p.of, zero, &p.of));
+    p.value = 0;
+    return dhowi_note_padding(b, item, &p);
+}
+
 dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *out) {
     const int32_t codes = x, point = zero;
     DHOWI_TRY(in_one_step(b, x, -1, zero, (quantized_type){DHOW_F32, 0}, out));
@@ -237,7 +252,7 @@ dhow_status dhowi_centred(dhowi_lowering *b, int32_t x, int32_t zero, int32_t *o
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_SUB, *out, zero, out));
     }
     dhowi_note_codes(b, *out, codes, point, -1);
-    return DHOW_OK;
+    return note_zeros(b, *out, codes, point, -1);
 }
 
 /* (x - zero) scale, of an f32 scale */
@@ -249,7 +264,7 @@ static dhow_status real_of(dhowi_lowering *b, int32_t x, int32_t zero, int32_t s
         DHOWI_TRY(dhowi_map_two(b, DHOWI_MAP_MUL, *out, scale, out));
     }
     dhowi_note_codes(b, *out, x, zero, scale);
-    return DHOW_OK;
+    return note_zeros(b, *out, x, zero, scale);
 }
 
 /* The same; of weights once they are read, which sums of integers do not. */
@@ -259,6 +274,29 @@ static dhow_status real_when_read(dhowi_lowering *b, int32_t x, int32_t zero, in
     const dhow_status status = real_of(b, x, zero, scale, out);
     b->defers = false;
     return status;
+}
+
+/* Codes of what is padded are the codes that it was made of, padded. *out is -1 where x is not
+ * that.
+ */
+static dhow_status padded_codes(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
+                                quantized_type to, int32_t *out) {
+    *out = -1;
+    if (b->items[x].padding == 0 || !are_bytes(to) || !dhowi_optimises(DHOWI_OPTIMISE_INTEGERS))
+        return DHOW_OK;
+    const dhowi_padding p = b->paddings[b->items[x].padding - 1];
+    const dhowi_item of = b->items[p.of];
+    double low, high;
+    float own, others;
+    int32_t point, other_point;
+    if (of.codes == 0 || of.scale == 0 || dhowi_desc_at(b, of.codes - 1)->dtype != to.dtype ||
+        !is_scale(b, scale, &own) || !is_scale(b, of.scale - 1, &others) || own != others ||
+        !is_zero_point(b, zero, &point) || !is_zero_point(b, of.zero - 1, &other_point) ||
+        point != other_point)
+        return DHOW_OK;
+    DHOWI_TRY(limits_of(to.dtype, 0, &low, &high));
+    const double code = (double)rintf((float)p.value / own) + (double)point;
+    return dhowi_pad_with(b, of.codes - 1, p.before, p.after, fmax(low, fmin(code, high)), out);
 }
 
 dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
@@ -282,7 +320,8 @@ dhow_status dhowi_lower_quantize(dhowi_lowering *b) {
     }
     if (to.encoding != 0 && !dhowi_integer_range(to.encoding, &low, &high))
         return quantized_float(b, b->in[0], scale, zero, to.encoding, &b->out[0]);
-    return quantized(b, b->in[0], scale, zero, to, &b->out[0]);
+    DHOWI_TRY(padded_codes(b, b->in[0], scale, zero, to, &b->out[0]));
+    return b->out[0] >= 0 ? DHOW_OK : quantized(b, b->in[0], scale, zero, to, &b->out[0]);
 }
 
 dhow_status dhowi_lower_dequantize(dhowi_lowering *b) {

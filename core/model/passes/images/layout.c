@@ -291,7 +291,7 @@ static dhow_status block_reduction(dhowi_blocker *k, const dhowi_step *s) {
     bool fits = DHOWI_GUARD(reduction_of_other_pixels, item->desc.shape[0] == e[0] * e[1] &&
                                                            item->desc.shape[1] == e[2] * e[3]) &&
                 item->desc.shape[2] == 1 && e[1] % dhowi_block_of(k, e[1]) == 0 &&
-                s->attrs.dim == 1;
+                (s->op == DHOWI_OP_mean_codes || s->attrs.dim == 1);
     if (!fits) return keep(k, s);
     const int64_t block = dhowi_block_of(k, e[1]);
     const int64_t shape[] = {e[0] * e[1] / block, e[2] * e[3], block};
@@ -331,6 +331,7 @@ static dhow_status block_step(dhowi_blocker *k, uint32_t at, uint32_t *used) {
         case DHOWI_OP_resample:
         case DHOWI_OP_gather_axis:
             return block_resize(k, s);
+        case DHOWI_OP_mean_codes:
         case DHOWI_OP_reduce_mean:
         case DHOWI_OP_reduce_sum:
         case DHOWI_OP_reduce_max:
