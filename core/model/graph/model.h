@@ -149,6 +149,9 @@ void dhowi_model_end_change(dhow_model *model);
 /* A value of f32 as the 16-bit floats that the model computes in, made once; borrowed. NULL where
  * its numbers exceed the type, see dhowi_fits_half(). */
 dhow_status dhowi_model_half(dhow_model *model, dhowi_value *value, dhow_tensor **out);
+/* A value of 16-bit floats as f32, in the same place: a model computes in one or the other. *later
+ * says that who reads it casts it first, where it is missing. */
+dhow_status dhowi_model_wide(dhow_model *model, dhowi_value *value, dhow_tensor **out, bool *later);
 /* The same on the model's device. */
 dhow_status dhowi_model_half_resident(dhow_model *model, dhowi_value *value, dhow_tensor **out);
 void dhowi_value_drop_half(dhowi_value *value);

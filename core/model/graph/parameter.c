@@ -209,6 +209,24 @@ dhow_status dhowi_model_half(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
     return DHOW_OK;
 }
 
+dhow_status dhowi_model_wide(dhow_model *m, dhowi_value *v, dhow_tensor **out, bool *later) {
+    dhow_tensor *host;
+    DHOWI_TRY(dhowi_model_tensor_later(m, v, &host, later));
+    if (v->half == NULL) {
+        const dhow_status status =
+            *later ? dhowi_tensor_new(m->context->cpu, DHOW_F32, host->rank, host->shape, &v->half)
+                   : cast_of(host, DHOW_F32, &v->half);
+        if (status != DHOW_OK)
+            return dhowi_fail_prefix(status, "parameter '%.64s'", v->name != NULL ? v->name : "");
+        if (*later) dhowi_storage_expect(v->half->storage);
+        atomic_store_explicit(&v->half->storage->frozen, !*later, memory_order_relaxed);
+        (void)dhowi_copy_text(v->half->storage->label, sizeof v->half->storage->label,
+                              v->name != NULL ? v->name : "");
+    }
+    *out = v->half;
+    return DHOW_OK;
+}
+
 dhow_status dhowi_model_half_resident(dhow_model *m, dhowi_value *v, dhow_tensor **out) {
     *out = v->half;
     if (m->device == m->context->cpu) return DHOW_OK;

@@ -113,9 +113,11 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
     DHOWI_TRY(dhowi_stop_check());
     int32_t refs[DHOWI_MAX_OUTPUTS_OF_NODE];
     bool half = false;
+    dhow_dtype wide = 0;
     dhow_status status = find_inputs(b, node, refs);
     /* Casts come before the mark: a node that is lowered again finds them. */
     if (status == DHOW_OK) status = dhowi_take_half(b, node, refs, &half);
+    if (status == DHOW_OK) status = dhowi_take_wide(b, node, refs, &wide);
     const mark before = {b->step_count, b->buffer_count, b->item_count};
     if (status == DHOW_OK) status = call_operator(b, node, refs);
     if (status == DHOWI_NEEDS_VALUES &&
@@ -128,6 +130,8 @@ dhow_status dhowi_lower_node(dhowi_lowering *b, const dhowi_node *node) {
         return dhowi_fail_prefix(status, "%s", dhowi_node_text(node, text, sizeof text));
     for (uint32_t i = 0; i < b->out_count && half; i++)
         if (b->out[i] >= 0) dhowi_mark_half(b, b->out[i]);
+    for (uint32_t i = 0; i < b->out_count && wide != 0; i++)
+        if (b->out[i] >= 0) dhowi_mark_wide(b, node, i, wide);
     for (uint32_t i = 0; i < node->out_count; i++) {
         if (node->out[i] < 0) continue;
         if (i >= b->out_count || b->out[i] < 0) {
@@ -151,7 +155,9 @@ dhow_status dhowi_lower_branch(dhowi_lowering *b, const dhowi_subgraph *graph) {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (!is_lowered(b, &graph->nodes[i])) DHOWI_TRY(dhowi_lower_node(b, &graph->nodes[i]));
     }
-    for (uint32_t i = 0; b->half != 0 && i < graph->output_count; i++)
+    for (uint32_t i = 0; (b->half != 0 || b->widens) && i < graph->output_count; i++) {
         DHOWI_TRY(dhowi_end_half(b, graph->outputs[i]));
+        DHOWI_TRY(dhowi_end_wide(b, graph->outputs[i]));
+    }
     return DHOW_OK;
 }

@@ -31,6 +31,7 @@ typedef struct dhowi_item {
     int32_t bytes, byte_sums, byte_shifts; /* what products add up of it, as weights; likewise */
     int32_t padding;                       /* 1 + what of `paddings` it is; 0: nothing */
     int32_t twin;          /* 1 + the item of the same values as f32 or 16-bit floats; 0: none */
+    dhow_dtype wide;       /* f32 in place of these 16-bit floats, see widen.c; 0: it is not */
     dhow_datum_kind kind;  /* what is no tensor has none of the above */
     uint32_t first, count; /* of a sequence: its items, in `elements` */
     int32_t late;          /* 1 + what makes the known values when they are read; 0: nothing */
@@ -171,6 +172,7 @@ typedef struct dhowi_lowering {
     int32_t wanted;
     bool dry;        /* no values of inputs are at hand */
     dhow_dtype half; /* 16-bit floats that f32 is computed in, see precision.c; 0: none */
+    bool widens;     /* 16-bit floats are computed in f32, see widen.c */
     int half_before; /* of a node that is lowered again: 1 if it computed in them, -1 if not */
     /* the node being lowered */
     const dhowi_node *node;
@@ -204,6 +206,8 @@ struct dhowi_operator {
     /* Bits of inputs: those that the derivative takes for constants, and those by which it is 0. */
     uint32_t constants, flat;
     dhowi_half half;
+    bool
+        typed; /* types of its results follow from its inputs' types: f32 will not do for 16 bits */
     bool squares;      /* of a value with itself, which are f32 as other powers are */
     int32_t half_rank; /* the largest rank of input 0 that has kernels of 16 bits; 0: any */
     /* Bits of inputs: those that stay f32 beside 16 bits, what may be an additive mask, and what
@@ -415,8 +419,28 @@ dhow_status dhowi_take_half(dhowi_lowering *b, const dhowi_node *node, int32_t *
 void dhowi_mark_half(dhowi_lowering *b, int32_t ref);
 /* f32, or what stands for it, in 16 bits or in f32; all else stays. */
 dhow_status dhowi_in_half(dhowi_lowering *b, int32_t *ref, bool half);
+/* A cast. Constants are there already: theirs take nothing from what a file may ask for. */
+dhow_status dhowi_cast_constant(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, int32_t *out);
+/* What a step writes into, or the run's own memory for an output too. */
+bool dhowi_is_cache(const dhowi_lowering *b, int32_t ref);
 /* A value that leaves the model or a branch of it: f32 again. */
 dhow_status dhowi_end_half(dhowi_lowering *b, int32_t value);
+
+/* ---- f32 in models of 16-bit floats, see widen.c ---- */
+
+/* Whether the CPU is to compute a model's 16-bit floats in f32. */
+bool dhowi_widens(const struct dhow_model *m);
+/* The inputs of a node in the types that it computes in; *wide is the type that f32 results stand
+ * for, 0 where it computes as it is written. */
+dhow_status dhowi_take_wide(dhowi_lowering *b, const dhowi_node *node, int32_t *refs,
+                            dhow_dtype *wide);
+void dhowi_mark_wide(dhowi_lowering *b, const dhowi_node *node, uint32_t output, dhow_dtype wide);
+/* The type that an item's file has: constants are rounded to it. */
+static inline dhow_dtype dhowi_written_dtype(const dhowi_lowering *b, int32_t ref) {
+    return b->items[ref].wide != 0 ? b->items[ref].wide : b->items[ref].desc.dtype;
+}
+/* A value that leaves the model or a branch of it: 16-bit floats again. */
+dhow_status dhowi_end_wide(dhowi_lowering *b, int32_t value);
 
 /* Values of the model that follow from its parameters, for the next plan. */
 void dhowi_keep_value(dhowi_lowering *b, int32_t ref, int32_t value);

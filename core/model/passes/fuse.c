@@ -258,7 +258,7 @@ static void recognise_halves(dhowi_fuser *f) {
             fits = own || DHOWI_GUARD(halves_of_two_values, factor == (int)k);
             of_first |= (uint32_t)first << k;
         }
-        if (fits && dhowi_recognise_pair(p, q, of_first, factor, b->items[q->out].desc.dtype))
+        if (fits && dhowi_recognise_pair(p, q, of_first, factor, dhowi_written_dtype(b, q->out)))
             dhowi_remove_step(&b->steps[i]);
     }
 }
@@ -267,7 +267,7 @@ static void recognise_activations(dhowi_fuser *f) {
     dhowi_lowering *b = f->b;
     for (uint32_t i = f->first; i < b->step_count; i++) {
         if (b->steps[i].op == DHOWI_OP_map)
-            dhowi_recognise(&b->steps[i], b->items[b->steps[i].out].desc.dtype);
+            dhowi_recognise(&b->steps[i], dhowi_written_dtype(b, b->steps[i].out));
     }
     recognise_halves(f);
 }

@@ -59,6 +59,7 @@ dhow_status dhowi_plan_inputs(dhowi_maker *k) {
     k->b->model = m;
     k->b->device = m->device;
     k->b->half = dhowi_model_half_type(m);
+    k->b->widens = dhowi_widens(m);
     if (k->io != NULL && k->io->shares != NULL) {
         k->b->shares = k->io->shares;
         k->b->share_count = k->io->output_count;

@@ -26,6 +26,7 @@ dhow_status dhowi_find_results(dhowi_maker *k) {
     for (uint32_t i = 0; i < k->m->output_count; i++) {
         int32_t ref;
         DHOWI_TRY(dhowi_end_half(k->b, k->m->outputs[i]));
+        DHOWI_TRY(dhowi_end_wide(k->b, k->m->outputs[i]));
         DHOWI_TRY(dhowi_ref_of(k->b, k->m->outputs[i], &ref));
         dhow_datum_kind kind = dhowi_kind_of(k->b, ref);
         if (k->io->results == NULL && kind != DHOW_DATUM_TENSOR) {

@@ -78,6 +78,7 @@ static dhow_status move(dhow_model *m, const char *function, dhow_device *device
         m->values[m->parameters[i]].resident = NULL;
     }
     dhowi_model_drop_residents(m);
+    if (dhowi_model_half_type(m) == 0) dhowi_model_drop_halves(m); /* f32 of the CPU */
     dhow_device *old = m->device;
     dhow_placement old_placement = m->placement;
     m->device = device;

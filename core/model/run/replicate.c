@@ -62,6 +62,7 @@ static dhow_status copy_values(dhow_model *m, dhow_model *from) {
             v->known = v->half_tried = false;
             v->tensor = v->half = NULL;
         }
+        if (v->half != NULL && v->half->dtype == DHOW_F32) v->half = NULL; /* may be missing */
         if (v->half != NULL) dhowi_handle_retain(&v->half->handle);
         if (v->tensor != NULL) dhowi_handle_retain(&v->tensor->handle);
     }

@@ -125,7 +125,9 @@ dhow_status dhowi_lower_layer_norm(dhowi_lowering *b) {
     }
     if (b->out_count < 2) return DHOW_OK;
     for (int32_t i = axis; i < x.rank; i++) axes[i] = true;
-    return row_statistics(b, b->in[0], eps, axes, &b->out[1], &b->out[2]);
+    int32_t rows = b->in[0]; /* of 16 bits have statistics of f32 */
+    if (x.dtype != DHOW_F64) DHOWI_TRY(dhowi_cast_to(b, rows, DHOW_F32, &rows));
+    return row_statistics(b, rows, eps, axes, &b->out[1], &b->out[2]);
 }
 
 dhow_status dhowi_lower_rms_norm(dhowi_lowering *b) {

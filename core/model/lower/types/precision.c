@@ -88,10 +88,10 @@ static dhow_status once_of(dhowi_lowering *b, int32_t ref, int32_t *out) {
     return DHOW_OK;
 }
 
-/* Constants are there already: their casts take nothing from what a file may ask for. */
-static dhow_status cast_known(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, int32_t *out) {
+dhow_status dhowi_cast_constant(dhowi_lowering *b, int32_t ref, dhow_dtype dtype, int32_t *out) {
     const dhowi_tensor_desc desc = b->items[ref].desc;
     const bool before = b->free_of_limit;
+    if (b->items[ref].tensor == NULL) return dhowi_cast_to(b, ref, dtype, out);
     DHOWI_TRY(once_of(b, ref, out));
     b->free_of_limit = true;
     dhow_status status = dhowi_cast_to(b, *out, dtype, out);
@@ -108,8 +108,7 @@ static dhow_status make_twin(dhowi_lowering *b, int32_t ref, int32_t *out) {
         DHOWI_TRY(dhowi_model_half(b->model, &b->model->values[value], &half));
         if (half != NULL) return dhowi_known(b, half, value, out);
     }
-    const dhow_dtype dtype = widens ? DHOW_F32 : b->half;
-    return known ? cast_known(b, ref, dtype, out) : dhowi_cast_to(b, ref, dtype, out);
+    return dhowi_cast_constant(b, ref, widens ? DHOW_F32 : b->half, out);
 }
 
 /* f32 of 16 bits, or the other way round; one for all readers. */
@@ -171,7 +170,7 @@ static bool is_square(const dhowi_node *node, const int32_t *refs) {
 
 /* What a step writes into, or the run's own memory for an output too. A cast to 16 bits would go
  * over all the room of it in each run, and the few rows that are read are read once. */
-static bool is_cache(const dhowi_lowering *b, int32_t ref) {
+bool dhowi_is_cache(const dhowi_lowering *b, int32_t ref) {
     const int32_t buffer = b->items[ref].buffer;
     if (b->items[ref].tensor != NULL || buffer < 0) return false;
     if (dhowi_is_shared(b, ref)) return true;
@@ -183,7 +182,7 @@ static bool is_cache(const dhowi_lowering *b, int32_t ref) {
 
 static bool reads_cache(const dhowi_lowering *b, const dhowi_node *node, const int32_t *refs) {
     for (uint32_t i = 0; i < node->in_count && !is_row(node); i++)
-        if (refs[i] >= 0 && (node->op->caches >> (i & 31) & 1) != 0 && is_cache(b, refs[i]))
+        if (refs[i] >= 0 && (node->op->caches >> (i & 31) & 1) != 0 && dhowi_is_cache(b, refs[i]))
             return true;
     return false;
 }
