@@ -435,6 +435,9 @@ bool dhowi_widens(const struct dhow_model *m);
 dhow_status dhowi_take_wide(dhowi_lowering *b, const dhowi_node *node, int32_t *refs,
                             dhow_dtype *wide);
 void dhowi_mark_wide(dhowi_lowering *b, const dhowi_node *node, uint32_t output, dhow_dtype wide);
+/* What a step's products compute in: as the model's, but those of bf16 in it, where the processor
+ * multiplies that itself. */
+dhowi_inside dhowi_inside_of(const dhowi_lowering *b, const dhowi_step *s);
 /* The type that an item's file has: constants are rounded to it. */
 static inline dhow_dtype dhowi_written_dtype(const dhowi_lowering *b, int32_t ref) {
     return b->items[ref].wide != 0 ? b->items[ref].wide : b->items[ref].desc.dtype;

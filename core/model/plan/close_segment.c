@@ -193,7 +193,7 @@ static dhow_status record_step(dhowi_maker *k, dhowi_segment *seg, dhowi_step *s
     dhowi_call call = {.op = dhowi_op_of(s->op),
                        .stream = k->io->stream,
                        .attrs = &s->attrs,
-                       .inside = dhowi_model_inside(k->m)};
+                       .inside = dhowi_inside_of(k->b, s)};
     dhow_tensor *out = NULL, *second = NULL;
     dhow_status status = DHOW_OK;
     for (int i = 0; i < DHOWI_OP_MAX_INPUTS && status == DHOW_OK; i++) {

@@ -113,6 +113,14 @@ void dhowi_mark_wide(dhowi_lowering *b, const dhowi_node *node, uint32_t output,
         item->wide = wide;
 }
 
+dhowi_inside dhowi_inside_of(const dhowi_lowering *b, const dhowi_step *s) {
+    const dhowi_inside inside = dhowi_model_inside(b->model);
+    const bool multiplies = s->op == DHOWI_OP_matmul || s->op == DHOWI_OP_linear;
+    if (!multiplies || inside != DHOWI_AS_DEVICE || b->items[s->out].wide != DHOW_BF16)
+        return inside;
+    return DHOWI_REDUCED;
+}
+
 dhow_status dhowi_end_wide(dhowi_lowering *b, int32_t value) {
     int32_t ref;
     if (!b->widens) return DHOW_OK;
