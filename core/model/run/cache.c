@@ -9,7 +9,10 @@
 #include "base/memory/alloc.h"
 #include "model/run/run.h"
 
-enum { MAX_PLANS = 8 };
+/* Plans that nobody runs: texts and sounds have another length each time. Some are kept in any
+ * case, many while they are small. */
+enum { LEAST_PLANS = 8, MOST_PLANS = 64 };
+static const uint64_t k_most_bytes = UINT64_C(128) << 20;
 
 /* ---- taking and keeping plans, under the model's mutex ---- */
 
@@ -47,15 +50,32 @@ static dhowi_model_plan *unlink_plan(dhow_model *m, dhowi_model_plan *wanted) {
     return plan;
 }
 
-/* Gives a plan back, or ends it; then the oldest ones that are too many. */
+/* What a plan and its run need, about. */
+static uint64_t bytes_of(const dhowi_model_plan *plan) {
+    const dhowi_lowering *b = &plan->lowering;
+    uint64_t bytes = b->item_capacity * sizeof *b->items + b->step_capacity * sizeof *b->steps;
+    for (uint32_t i = 0; i < plan->segment_count; i++) bytes += plan->segments[i].arena_bytes;
+    return bytes;
+}
+
+static bool are_too_many(const dhow_model *m) {
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+    for (const dhowi_model_plan *p = m->plans; p != NULL; p = p->next) {
+        if (p->taken) continue;
+        count++;
+        bytes += bytes_of(p);
+    }
+    return count > MOST_PLANS || (count > LEAST_PLANS && bytes > k_most_bytes);
+}
+
+/* Gives a plan back, or ends it; then the oldest one where there are too many. */
 static void leave_plan(dhow_model *m, dhowi_model_plan *plan, bool useful) {
     dhowi_model_plan *ended = NULL;
-    uint32_t count = 0;
     pthread_mutex_lock(&m->mutex);
     plan->taken = false;
     if (!useful) ended = unlink_plan(m, plan);
-    for (const dhowi_model_plan *p = m->plans; p != NULL; p = p->next) count += !p->taken;
-    if (ended == NULL && count > MAX_PLANS) ended = unlink_plan(m, NULL);
+    if (ended == NULL && are_too_many(m)) ended = unlink_plan(m, NULL);
     pthread_mutex_unlock(&m->mutex);
     dhowi_plan_end(ended);
 }
