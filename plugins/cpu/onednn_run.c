@@ -34,18 +34,6 @@ dnnl_status_t onednn_primitive_make_later(onednn_primitive *made, dnnl_primitive
     return dnnl->dnnl_stream_create(&made->stream, dnnl->engine, dnnl_stream_default_flags);
 }
 
-static dnnl_status_t write_code(onednn_primitive *made) {
-    const onednn_library *dnnl = &onednn_loaded;
-    if (made->primitive) return dnnl_success;
-    const int before = onednn_threads_enter(made->threads);
-    const dnnl_status_t status = dnnl->dnnl_primitive_create(&made->primitive, made->description);
-    onednn_threads_leave(before);
-    if (status != dnnl_success) return status;
-    (void)dnnl->dnnl_primitive_desc_destroy(made->description);
-    made->description = NULL;
-    return dnnl_success;
-}
-
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md) {
     const onednn_library *dnnl = &onednn_loaded;
     onednn_operand *operand = &made->operands[made->count];
@@ -115,6 +103,35 @@ static void destroy(onednn_primitive *one, const dhow_host *host) {
     host->free(host->user, one);
 }
 
+/* Of two layouts that are the same where an image has one channel, oneDNN describes the one and
+ * runs what it has made for the other, which may want a scratchpad. */
+static dnnl_status_t take_scratchpad(onednn_primitive *made, const dhow_host *host) {
+    const onednn_library *dnnl = &onednn_loaded;
+    const_dnnl_primitive_desc_t own;
+    onednn_md md;
+    memset(&md, 0, sizeof md);
+    int at = 0;
+    while (at < made->count && made->operands[at].id != DNNL_ARG_SCRATCHPAD) at++;
+    dnnl_status_t status = dnnl->dnnl_primitive_get_primitive_desc(made->primitive, &own);
+    if (status != dnnl_success || at == made->count) return status;
+    status = onednn_md_query(&md, (dnnl_primitive_desc_t)own, dnnl_query_scratchpad_md);
+    if (status != dnnl_success) return status;
+    const uint64_t bytes = dnnl->dnnl_memory_desc_get_size(MD(md));
+    if (bytes > made->workspace_bytes) {
+        onednn_operand *scratch = &made->operands[at];
+        (void)dnnl->dnnl_memory_destroy(scratch->memory);
+        scratch->memory = NULL;
+        scratch->address = NULL;
+        status = dnnl->dnnl_memory_create(&scratch->memory, MD(md), dnnl->engine, DNNL_MEMORY_NONE);
+        if (made->workspace) host->free(host->user, made->workspace);
+        made->workspace = host->alloc(host->user, bytes, 64);
+        made->workspace_bytes = bytes;
+        if (!made->workspace) status = dnnl_out_of_memory;
+    }
+    onednn_md_release(&md);
+    return status;
+}
+
 /* The plan's workspace was measured for its first primitive. */
 static dnnl_status_t make(onednn_work *work, onednn_primitive *made, int threads,
                           uint64_t planned_bytes) {
@@ -122,9 +139,11 @@ static dnnl_status_t make(onednn_work *work, onednn_primitive *made, int threads
     made->threads = threads;
     atomic_init(&made->taken, true);
     const int before = onednn_threads_enter(threads);
-    const dnnl_status_t status = work->make(work->plan, made);
+    dnnl_status_t status = work->make(work->plan, made);
     onednn_threads_leave(before);
-    if (status != dnnl_success || made->workspace_bytes <= planned_bytes) return status;
+    if (status == dnnl_success && made->primitive) status = take_scratchpad(made, host);
+    if (status != dnnl_success || made->workspace || made->workspace_bytes <= planned_bytes)
+        return status;
     made->workspace = host->alloc(host->user, made->workspace_bytes, 64);
     return made->workspace ? dnnl_success : dnnl_out_of_memory;
 }
@@ -158,6 +177,18 @@ static int32_t take(onednn_work *work, int threads, onednn_primitive **out, dhow
     }
     *out = one;
     return DHOW_OK;
+}
+
+static dnnl_status_t write_code(onednn_primitive *made, const dhow_host *host) {
+    const onednn_library *dnnl = &onednn_loaded;
+    if (made->primitive) return dnnl_success;
+    const int before = onednn_threads_enter(made->threads);
+    const dnnl_status_t status = dnnl->dnnl_primitive_create(&made->primitive, made->description);
+    onednn_threads_leave(before);
+    if (status != dnnl_success) return status;
+    (void)dnnl->dnnl_primitive_desc_destroy(made->description);
+    made->description = NULL;
+    return take_scratchpad(made, host);
 }
 
 static int planned_threads(const onednn_work *work) {
@@ -203,7 +234,7 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
-    const dnnl_status_t written = write_code(one);
+    const dnnl_status_t written = write_code(one, work->device->backend->host);
     if (written != dnnl_success) {
         atomic_store(&one->taken, false);
         return onednn_fail(err, "making a primitive", written);
