@@ -70,6 +70,8 @@ typedef dnnl_memory_desc_t onednn_md; /* a pointer; NULL is "none" */
     X(dnnl_primitive_desc_clone)               \
     X(dnnl_primitive_create)                   \
     X(dnnl_primitive_get_primitive_desc)       \
+    X(dnnl_get_primitive_cache_capacity)       \
+    X(dnnl_set_primitive_cache_capacity)       \
     X(dnnl_primitive_execute)                  \
     X(dnnl_primitive_destroy)                  \
     X(dnnl_reorder_primitive_desc_create)      \

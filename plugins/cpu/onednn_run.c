@@ -20,9 +20,50 @@ void onednn_threads_leave(int before) {
     if (omp_get_max_threads() != before) omp_set_num_threads(before);
 }
 
+/* Or neither has such an operand. */
+static int is_same(dnnl_primitive_desc_t pd, dnnl_primitive_desc_t other, dnnl_query_t what) {
+    onednn_md own, others;
+    memset(&own, 0, sizeof own);
+    memset(&others, 0, sizeof others);
+    const int has = onednn_md_query(&own, pd, what) == dnnl_success,
+              other_has = onednn_md_query(&others, other, what) == dnnl_success;
+    const int same =
+        has == other_has && (!has || onednn_loaded.dnnl_memory_desc_equal(MD(own), MD(others)));
+    if (has) onednn_md_release(&own);
+    if (other_has) onednn_md_release(&others);
+    return same;
+}
+
+/* Whether a primitive takes its weights and scratch memory as its description says. */
+static int is_as_described(dnnl_primitive_t primitive, dnnl_primitive_desc_t pd) {
+    const_dnnl_primitive_desc_t of_primitive;
+    if (onednn_loaded.dnnl_primitive_get_primitive_desc(primitive, &of_primitive) != dnnl_success)
+        return 1;
+    dnnl_primitive_desc_t own = (dnnl_primitive_desc_t)of_primitive;
+    return is_same(own, pd, dnnl_query_weights_md) && is_same(own, pd, dnnl_query_scratchpad_md);
+}
+
+/* NCHW and NHWC are the same to oneDNN's cache where an image has one channel or one pixel: what it
+ * finds there may be other code, for weights packed in another way. Without the cache it makes what
+ * was described. */
+static dnnl_status_t create(dnnl_primitive_t *primitive, dnnl_primitive_desc_t pd) {
+    const onednn_library *dnnl = &onednn_loaded;
+    dnnl_status_t status = dnnl->dnnl_primitive_create(primitive, pd);
+    int capacity;
+    if (status != dnnl_success || is_as_described(*primitive, pd)) return status;
+    (void)dnnl->dnnl_primitive_destroy(*primitive);
+    *primitive = NULL;
+    status = dnnl->dnnl_get_primitive_cache_capacity(&capacity);
+    if (status != dnnl_success) return status;
+    (void)dnnl->dnnl_set_primitive_cache_capacity(0);
+    status = dnnl->dnnl_primitive_create(primitive, pd);
+    (void)dnnl->dnnl_set_primitive_cache_capacity(capacity);
+    return status;
+}
+
 dnnl_status_t onednn_primitive_make(onednn_primitive *made, dnnl_primitive_desc_t pd) {
     const onednn_library *dnnl = &onednn_loaded;
-    const dnnl_status_t status = dnnl->dnnl_primitive_create(&made->primitive, pd);
+    const dnnl_status_t status = create(&made->primitive, pd);
     if (status != dnnl_success) return status;
     return dnnl->dnnl_stream_create(&made->stream, dnnl->engine, dnnl_stream_default_flags);
 }
@@ -32,6 +73,18 @@ dnnl_status_t onednn_primitive_make_later(onednn_primitive *made, dnnl_primitive
     const dnnl_status_t status = dnnl->dnnl_primitive_desc_clone(&made->description, pd);
     if (status != dnnl_success) return status;
     return dnnl->dnnl_stream_create(&made->stream, dnnl->engine, dnnl_stream_default_flags);
+}
+
+static dnnl_status_t write_code(onednn_primitive *made) {
+    const onednn_library *dnnl = &onednn_loaded;
+    if (made->primitive) return dnnl_success;
+    const int before = onednn_threads_enter(made->threads);
+    const dnnl_status_t status = create(&made->primitive, made->description);
+    onednn_threads_leave(before);
+    if (status != dnnl_success) return status;
+    (void)dnnl->dnnl_primitive_desc_destroy(made->description);
+    made->description = NULL;
+    return dnnl_success;
 }
 
 dnnl_status_t onednn_primitive_operand(onednn_primitive *made, int id, onednn_md md) {
@@ -103,35 +156,6 @@ static void destroy(onednn_primitive *one, const dhow_host *host) {
     host->free(host->user, one);
 }
 
-/* Of two layouts that are the same where an image has one channel, oneDNN describes the one and
- * runs what it has made for the other, which may want a scratchpad. */
-static dnnl_status_t take_scratchpad(onednn_primitive *made, const dhow_host *host) {
-    const onednn_library *dnnl = &onednn_loaded;
-    const_dnnl_primitive_desc_t own;
-    onednn_md md;
-    memset(&md, 0, sizeof md);
-    int at = 0;
-    while (at < made->count && made->operands[at].id != DNNL_ARG_SCRATCHPAD) at++;
-    dnnl_status_t status = dnnl->dnnl_primitive_get_primitive_desc(made->primitive, &own);
-    if (status != dnnl_success || at == made->count) return status;
-    status = onednn_md_query(&md, (dnnl_primitive_desc_t)own, dnnl_query_scratchpad_md);
-    if (status != dnnl_success) return status;
-    const uint64_t bytes = dnnl->dnnl_memory_desc_get_size(MD(md));
-    if (bytes > made->workspace_bytes) {
-        onednn_operand *scratch = &made->operands[at];
-        (void)dnnl->dnnl_memory_destroy(scratch->memory);
-        scratch->memory = NULL;
-        scratch->address = NULL;
-        status = dnnl->dnnl_memory_create(&scratch->memory, MD(md), dnnl->engine, DNNL_MEMORY_NONE);
-        if (made->workspace) host->free(host->user, made->workspace);
-        made->workspace = host->alloc(host->user, bytes, 64);
-        made->workspace_bytes = bytes;
-        if (!made->workspace) status = dnnl_out_of_memory;
-    }
-    onednn_md_release(&md);
-    return status;
-}
-
 /* The plan's workspace was measured for its first primitive. */
 static dnnl_status_t make(onednn_work *work, onednn_primitive *made, int threads,
                           uint64_t planned_bytes) {
@@ -139,11 +163,9 @@ static dnnl_status_t make(onednn_work *work, onednn_primitive *made, int threads
     made->threads = threads;
     atomic_init(&made->taken, true);
     const int before = onednn_threads_enter(threads);
-    dnnl_status_t status = work->make(work->plan, made);
+    const dnnl_status_t status = work->make(work->plan, made);
     onednn_threads_leave(before);
-    if (status == dnnl_success && made->primitive) status = take_scratchpad(made, host);
-    if (status != dnnl_success || made->workspace || made->workspace_bytes <= planned_bytes)
-        return status;
+    if (status != dnnl_success || made->workspace_bytes <= planned_bytes) return status;
     made->workspace = host->alloc(host->user, made->workspace_bytes, 64);
     return made->workspace ? dnnl_success : dnnl_out_of_memory;
 }
@@ -177,18 +199,6 @@ static int32_t take(onednn_work *work, int threads, onednn_primitive **out, dhow
     }
     *out = one;
     return DHOW_OK;
-}
-
-static dnnl_status_t write_code(onednn_primitive *made, const dhow_host *host) {
-    const onednn_library *dnnl = &onednn_loaded;
-    if (made->primitive) return dnnl_success;
-    const int before = onednn_threads_enter(made->threads);
-    const dnnl_status_t status = dnnl->dnnl_primitive_create(&made->primitive, made->description);
-    onednn_threads_leave(before);
-    if (status != dnnl_success) return status;
-    (void)dnnl->dnnl_primitive_desc_destroy(made->description);
-    made->description = NULL;
-    return take_scratchpad(made, host);
 }
 
 static int planned_threads(const onednn_work *work) {
@@ -234,7 +244,7 @@ int32_t onednn_work_run(onednn_work *work, cpu_region *region, void *const *addr
     /* oneDNN may not have the plan's layouts for fewer threads. */
     if (found == DHOW_UNSUPPORTED) found = take(work, planned_threads(work), &one, err);
     if (found != DHOW_OK) return found;
-    const dnnl_status_t written = write_code(one, work->device->backend->host);
+    const dnnl_status_t written = write_code(one);
     if (written != dnnl_success) {
         atomic_store(&one->taken, false);
         return onednn_fail(err, "making a primitive", written);

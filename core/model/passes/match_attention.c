@@ -272,7 +272,8 @@ static dhow_status find_attention(const dhowi_finder *f, int32_t weigh, written 
         return DHOW_OK;
     DHOWI_TRY(find_operands(f, k, heads));
     DHOWI_TRY(find_out(f, heads, k));
-    *found = DHOWI_GUARD(scaled_beyond_floats, isfinite((float)k->a.scale)) &&
+    /* Kernels scale queries, whoever was scaled before: what that leaves of floats is theirs. */
+    *found = DHOWI_GUARD(scaled_beyond_floats, fabs(k->a.scale) <= 0x1p32) &&
              dhowi_attends_at_once(f->b, &k->a) && pays(f->b, k) && keeps_mask(f->b, &k->a) &&
              are_aligned(f->b, &k->a);
     return DHOW_OK;
