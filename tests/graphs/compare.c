@@ -243,6 +243,10 @@ static bool check_cpu(const yardstick *y, const model *m, machine *on, char *sto
     w.runs = 1;
     w.optimisations = DHOWI_OPTIMISE_ALL & ~(uint32_t)DHOWI_OPTIMISE_VENDOR;
     if (!check_way(y, m, &w, NULL, "without vendor libraries", story)) return false;
+    w.optimisations = DHOWI_OPTIMISE_ALL & ~(uint32_t)DHOWI_OPTIMISE_WIDE;
+    if ((m->dtype == DHOW_F16 || m->dtype == DHOW_BF16) &&
+        !check_way(y, m, &w, NULL, "in 16 bits", story))
+        return false;
     w.optimisations = (uint32_t)dice_next(&d) & DHOWI_OPTIMISE_ALL;
     if (!check_way(y, m, &w, NULL, "with some optimisations", story)) return false;
     w.optimisations = DHOWI_OPTIMISE_ALL;
