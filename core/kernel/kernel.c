@@ -70,13 +70,12 @@ static device_kernels *kernels_of(dhow_device *device) {
 }
 
 static dhow_status unit_text(const char *unit, char **out) {
+    *out = NULL;
     for (size_t i = 0; i < dhowi_builtin_unit_count; i++) {
         const dhowi_builtin_unit *u = &dhowi_builtin_units[i];
         if (strcmp(u->name, unit) != 0) continue;
-        *out = dhowi_alloc(dhowi_unpack(u->text, NULL) + 1);
-        if (*out == NULL) return dhowi_fail_memory("kernels");
-        (void)dhowi_unpack(u->text, *out);
-        return DHOW_OK;
+        *out = dhowi_unpacked(u->text);
+        return *out != NULL ? DHOW_OK : DHOW_OUT_OF_MEMORY;
     }
     return dhowi_fail(DHOW_INTERNAL, "no text of %s is embedded", unit);
 }

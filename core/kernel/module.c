@@ -67,15 +67,19 @@ static dhow_status decl_of(const dhowi_found_kernel *kernel, kernel_decl *out) {
     return DHOW_OK;
 }
 
+char *dhowi_unpacked(const unsigned char *packed) {
+    char *text = dhowi_alloc(dhowi_unpack(packed, NULL) + 1);
+    if (text != NULL)
+        (void)dhowi_unpack(packed, text);
+    else
+        (void)dhowi_fail_memory("kernels");
+    return text;
+}
+
 /* The text of dhow/kernel/k.h, as long as the device is there. */
 static void *make_header(dhow_device *device) {
     (void)device;
-    char *text = dhowi_alloc(dhowi_unpack(dhowi_kernel_header, NULL) + 1);
-    if (text != NULL)
-        (void)dhowi_unpack(dhowi_kernel_header, text);
-    else
-        (void)dhowi_fail_memory("module");
-    return text;
+    return dhowi_unpacked(dhowi_kernel_header);
 }
 
 static void end_header(void *device, void *text) {

@@ -7,6 +7,8 @@
 
 #include "kernel/kernel.h"
 
+/* A packed text of kernel/builtin.h, to be freed; NULL with an error. */
+char *dhowi_unpacked(const unsigned char *packed);
 /* A module that is not yet built and declares no kernels; holds no context reference. */
 dhow_status dhowi_module_new(dhow_device *device, uint32_t format, const char *name,
                              const void *text, uint64_t bytes, const char *options,

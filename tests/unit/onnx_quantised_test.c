@@ -367,22 +367,43 @@ static int pair_of(const numbers *n, int a, int b, bool is_sum) {
     return (int)fminf(fmaxf(rintf(q) + (float)n->y_zero, low), low + 255);
 }
 
-static void check_pairs(const numbers *n, int64_t other, bool is_sum) {
-    static const int64_t shape[] = {PAIRS};
-    static unsigned char a[PAIRS], b[PAIRS];
-    const numbers second = {.type = other};
+typedef struct pair {
+    int64_t other; /* the type of b */
+    const char *operands;
+    bool is_sum;
+    extents of_a, of_b;
+    const unsigned char *a, *b;
+} pair;
+
+/* The codes of all, which are one step. */
+static dhow_tensor *run_pair(const numbers *n, const pair *p) {
+    const numbers second = {.type = p->other};
     bytes g = {0};
     dhow_tensor *in[2], *out = NULL;
     dhow_model *model;
-    void *y;
-    for (int i = 0; i < PAIRS; i++) a[i] = (unsigned char)i, b[i] = (unsigned char)(i / 256);
-    put_pair(&g, n, other, is_sum ? "Add" : "Mul", "f s", &(extents){1, {PAIRS}},
-             &(extents){1, {PAIRS}});
+    put_pair(&g, n, p->other, p->is_sum ? "Add" : "Mul", p->operands, &p->of_a, &p->of_b);
     bytes file = model_of(17, &g);
     OK(load_bytes(&file, &model));
-    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 1, shape, a, &in[0]));
-    OK(dhow_tensor_from_data(g_cpu, dtype_of(&second), 1, shape, b, &in[1]));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), (int32_t)p->of_a.rank, p->of_a.shape, p->a,
+                             &in[0]));
+    OK(dhow_tensor_from_data(g_cpu, dtype_of(&second), (int32_t)p->of_b.rank, p->of_b.shape, p->b,
+                             &in[1]));
     OK(dhow_model_run(model, NULL, in, 2, &out, 1));
+    cr_assert_eq(count_steps(model, "map_codes"), 1);
+    dhow_tensor_release(in[0]);
+    dhow_tensor_release(in[1]);
+    dhow_model_release(model);
+    bytes_free(&file);
+    return out;
+}
+
+static void check_pairs(const numbers *n, int64_t other, bool is_sum) {
+    static unsigned char a[PAIRS], b[PAIRS];
+    const numbers second = {.type = other};
+    const extents all = {1, {PAIRS}};
+    void *y;
+    for (int i = 0; i < PAIRS; i++) a[i] = (unsigned char)i, b[i] = (unsigned char)(i / 256);
+    dhow_tensor *out = run_pair(n, &(pair){other, "f s", is_sum, all, all, a, b});
     OK(dhow_tensor_host_ptr(out, &y));
     for (int i = 0; i < PAIRS; i++) {
         const int of_a = code_at(n, a, i), of_b = code_at(&second, b, i),
@@ -390,12 +411,7 @@ static void check_pairs(const numbers *n, int64_t other, bool is_sum) {
         cr_assert_eq(code_at(n, y, i), want, "%s of %d and %d is %d, not %d",
                      is_sum ? "the sum" : "the product", of_a, of_b, code_at(n, y, i), want);
     }
-    cr_assert_eq(count_steps(model, "map_codes"), 1);
-    dhow_tensor_release(in[0]);
-    dhow_tensor_release(in[1]);
     dhow_tensor_release(out);
-    dhow_model_release(model);
-    bytes_free(&file);
 }
 
 Test(onnx_quantised, pairs_of_codes_become_the_codes_of_the_numbers) {
@@ -413,18 +429,10 @@ static void check_spread_pairs(const numbers *n, int64_t rows, int64_t columns, 
     static unsigned char a[MOST], b[MOST];
     const extents of_a = {2, {rows, columns}},
                   of_b = {2, {by_row ? rows : 1, by_row ? 1 : columns}};
-    bytes g = {0};
-    dhow_tensor *in[2], *out = NULL;
-    dhow_model *model;
     void *y;
     cr_assert_leq(rows * columns, MOST);
     for (int i = 0; i < MOST; i++) a[i] = (unsigned char)(i * 7), b[i] = (unsigned char)(i * 13);
-    put_pair(&g, n, U8, is_sum ? "Add" : "Mul", turned ? "s f" : "f s", &of_a, &of_b);
-    bytes file = model_of(17, &g);
-    OK(load_bytes(&file, &model));
-    OK(dhow_tensor_from_data(g_cpu, dtype_of(n), 2, of_a.shape, a, &in[0]));
-    OK(dhow_tensor_from_data(g_cpu, DHOW_U8, 2, of_b.shape, b, &in[1]));
-    OK(dhow_model_run(model, NULL, in, 2, &out, 1));
+    dhow_tensor *out = run_pair(n, &(pair){U8, turned ? "s f" : "f s", is_sum, of_a, of_b, a, b});
     OK(dhow_tensor_host_ptr(out, &y));
     for (int i = 0; i < rows * columns; i++) {
         const int want =
@@ -432,11 +440,7 @@ static void check_spread_pairs(const numbers *n, int64_t rows, int64_t columns, 
         cr_assert_eq(code_at(n, y, i), want, "%d x %d%s, element %d: %d, not %d", (int)rows,
                      (int)columns, by_row ? ", by row" : "", i, code_at(n, y, i), want);
     }
-    dhow_tensor_release(in[0]);
-    dhow_tensor_release(in[1]);
     dhow_tensor_release(out);
-    dhow_model_release(model);
-    bytes_free(&file);
 }
 
 Test(onnx_quantised, pairs_of_codes_broadcast) {

@@ -27,16 +27,21 @@ static dhow_model *network(dhow_context *context) {
     return m;
 }
 
-/* Bytes that live after a run of so many columns and its tensors are gone. */
-static uint64_t live_after(dhow_model *m, dhow_device *cpu, int64_t columns) {
+/* After a run of ones and its tensors are gone. */
+static dhow_memory_stats stats_after(dhow_model *m, dhow_device *cpu, int32_t rank,
+                                     const int64_t *shape) {
     dhow_tensor *x, *y;
     dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
-    OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(1, CHANNELS, 1, columns), 1, &x));
+    OK(dhow_tensor_full(cpu, DHOW_F32, rank, shape, 1, &x));
     OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
     dhow_tensor_release(x);
     dhow_tensor_release(y);
     OK(dhow_memory_get_stats(cpu, &stats));
-    return stats.live;
+    return stats;
+}
+
+static uint64_t live_after(dhow_model *m, dhow_device *cpu, int64_t columns) {
+    return stats_after(m, cpu, DHOW_SHAPE(1, CHANNELS, 1, columns)).live;
 }
 
 Test(varying_shapes, weights_are_packed_once_for_all) {
@@ -69,17 +74,6 @@ static dhow_model *products(dhow_context *context) {
     return m;
 }
 
-static dhow_memory_stats stats_after(dhow_model *m, dhow_device *cpu, int64_t rows) {
-    dhow_tensor *x, *y;
-    dhow_memory_stats stats = DHOW_INIT(dhow_memory_stats);
-    OK(dhow_tensor_full(cpu, DHOW_F32, DHOW_SHAPE(rows, 256), 1, &x));
-    OK(dhow_model_run(m, NULL, &x, 1, &y, 1));
-    dhow_tensor_release(x);
-    dhow_tensor_release(y);
-    OK(dhow_memory_get_stats(cpu, &stats));
-    return stats;
-}
-
 Test(varying_shapes, plans_of_many_shapes_are_kept) {
     enum { SHAPES = 40, EACH = 2 }; /* x and y */
     dhow_context *context;
@@ -88,8 +82,10 @@ Test(varying_shapes, plans_of_many_shapes_are_kept) {
     OK(dhow_context_create(NULL, &context));
     OK(dhow_device_get(context, "cpu", &cpu));
     dhow_model *m = products(context);
-    for (int64_t i = 1; i <= SHAPES; i++) before = stats_after(m, cpu, i).allocations;
-    for (int64_t i = 1; i <= SHAPES; i++) after = stats_after(m, cpu, i).allocations;
+    for (int64_t i = 1; i <= SHAPES; i++)
+        before = stats_after(m, cpu, DHOW_SHAPE(i, 256)).allocations;
+    for (int64_t i = 1; i <= SHAPES; i++)
+        after = stats_after(m, cpu, DHOW_SHAPE(i, 256)).allocations;
     cr_expect_leq(after - before, EACH * SHAPES, "%d allocations of %d runs", (int)(after - before),
                   SHAPES);
     dhow_model_release(m);
@@ -104,8 +100,8 @@ Test(varying_shapes, memory_of_large_plans_is_given_back) {
     OK(dhow_context_create(NULL, &context));
     OK(dhow_device_get(context, "cpu", &cpu));
     dhow_model *m = products(context);
-    for (int64_t i = 0; i < FEW; i++) few = stats_after(m, cpu, ROWS + i).live;
-    for (int64_t i = FEW; i < MANY; i++) many = stats_after(m, cpu, ROWS + i).live;
+    for (int64_t i = 0; i < FEW; i++) few = stats_after(m, cpu, DHOW_SHAPE(ROWS + i, 256)).live;
+    for (int64_t i = FEW; i < MANY; i++) many = stats_after(m, cpu, DHOW_SHAPE(ROWS + i, 256)).live;
     cr_expect_gt(few, (uint64_t)FEW * ROWS * 1024);
     cr_expect_lt(many, few + few / 8, "%g MB live, %g after %d", (double)many / 1e6,
                  (double)few / 1e6, FEW);

@@ -17,8 +17,7 @@ typedef struct dhowi_tensor_desc {
     dhow_dtype dtype;
     int32_t rank;
     int64_t shape[DHOW_MAX_RANK];
-    int32_t
-        encoding; /* in models: a small type that dtype holds, see model/lower/types/codes.c; 0 */
+    int32_t encoding; /* in models: a small type that dtype holds, see lower/types/codes.c; 0 */
 } dhowi_tensor_desc;
 
 /* An elementwise program, see kernels/map.k and map.h. */

@@ -100,8 +100,7 @@ dhow_status dhowi_take_wide(dhowi_lowering *b, const dhowi_node *node, int32_t *
     return DHOW_OK;
 }
 
-/* Means and deviations of rows are f32 whatever the rows are of; the fourth is a sum with a skip.
- */
+/* Means and deviations of rows are f32 whatever the rows are of; a fourth result is a sum. */
 static bool is_statistic(const dhowi_node *node, uint32_t output) {
     return output > 0 && strstr(node->operation, "Normalization") != NULL &&
            !(output == 3 && strstr(node->operation, "Skip") != NULL);

@@ -276,9 +276,8 @@ static dhow_status real_when_read(dhowi_lowering *b, int32_t x, int32_t zero, in
     return status;
 }
 
-/* Codes of what is padded are the codes that it was made of, padded. *out is -1 where x is not
- * that.
- */
+/* Codes of what is padded are the codes that it was made of, padded; *out is -1 where x is no such
+ * thing. */
 static dhow_status padded_codes(dhowi_lowering *b, int32_t x, int32_t scale, int32_t zero,
                                 quantized_type to, int32_t *out) {
     *out = -1;
